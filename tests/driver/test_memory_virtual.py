@@ -552,6 +552,35 @@ def test_closed_by_many_threads_at_once(device, grain):
             thread.join()
 
 
+def test_growing_over_many_gaps_is_done_or_undone(device, grain, monkeypatch):
+    calls, sorts = device._primary.calls, []
+    mapped = virtual.Reservation.mapped
+    with device.virtual_memory(0, reserve=110 * grain) as memory:
+        for at in range(1, 100, 2):
+            memory.map(at * grain, grain)
+        before, apply = memory.mappings, calls.cuMemSetAccess
+        made = []
+
+        def fail_later(*arguments):
+            made.append(arguments)
+            if len(made) == 30:
+                raise errors.OutOfMemory("no")
+            return apply(*arguments)
+
+        monkeypatch.setattr(calls, "cuMemSetAccess", fail_later)
+        with pytest.raises(errors.OutOfMemory):
+            memory.grow(110 * grain)
+        assert memory.mappings == before and memory.nbytes == 0
+        monkeypatch.undo()
+        monkeypatch.setattr(
+            virtual.Reservation, "mapped", lambda reservation: [sorts.append(reservation), mapped(reservation)][1]
+        )
+        memory.grow(110 * grain)
+        assert memory.nbytes == 110 * grain and len(sorts) < 10
+        gaps = [(at * grain, grain, 0) for at in range(100)]
+        assert list(memory.mappings) == [*gaps, (100 * grain, 10 * grain, 0)]
+
+
 def test_grown_by_many_threads_at_once(device, grain):
     with device.virtual_memory(reserve=16 * grain) as memory:
         barrier, failed = threading.Barrier(4), []

@@ -3398,6 +3398,14 @@ CORRECTIONS = [
         test="emulator/test_modules.py::test_what_another_thread_does_while_an_unload_waits",
     ),
     Correction(
+        "a third attack of an hour",
+        "memory that fails to grow over gaps stays mapped in some of them",
+        "gpu/memory/virtual.py",
+        old="        self._map(gaps, ordinal)",
+        new="        for each in gaps:\n            self._map([each], ordinal)",
+        test="driver/test_memory_virtual.py::test_growing_over_many_gaps_is_done_or_undone",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["VirtualMemory"]
 
 _DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+_NOWHERE = 1 << 64  # an offset beyond every mapping
 
 
 class _Window(Memory):
@@ -171,22 +172,24 @@ class VirtualMemory(locations.PeerAccess, Memory):
         wanted = size_of("nbytes", nbytes)
         ordinal = self._ordinal(device)
         grain = lcm(self.granularity, granularity(context_of(ordinal)))
-        begin = self.nbytes
-        if begin % grain:
-            raise ValueError(
-                f"{begin} bytes are mapped, which is not a multiple of the granularity of device {ordinal}, {grain}"
-            )
-        end = begin + -(-(wanted - begin) // grain) * grain
-        if wanted > self.reserved or end > self.reserved:
-            raise ValueError(
-                f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
-            )
-        if wanted > begin:
-            offsets = [piece.offset for piece in self._reservation.mapped() if piece.offset >= begin]
-            following = min(offsets, default=end)
-            self._map(begin, min(end, following) - begin, ordinal)
-            if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
-                self.grow(wanted, device=device)
+        begin, gaps = self.nbytes, []
+        beyond = [(piece.offset, piece.end) for piece in self._reservation.mapped() if piece.offset >= begin]
+        for following, after in (*beyond, (_NOWHERE, _NOWHERE)):
+            if begin >= wanted:
+                break
+            if begin % grain:
+                raise ValueError(
+                    f"{begin} bytes are mapped, which is not a multiple of the granularity of device {ordinal}, {grain}"
+                )
+            end = begin + -(-(wanted - begin) // grain) * grain
+            if end > self.reserved:
+                raise ValueError(
+                    f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
+                )
+            if following > begin:
+                gaps.append((begin, min(end, following) - begin))
+            begin = after
+        self._map(gaps, ordinal)
 
     def map(self, offset: int, nbytes: int, *, device: object = None) -> VirtualMemory:
         """Map memory at a free place of the reserved range, and return self.
@@ -224,7 +227,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
                     f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
                     f"memory of device {piece.ordinal} is mapped already; unmap() it first"
                 )
-        self._map(begin, size, ordinal)
+        self._map([(begin, size)], ordinal)
 
     def unmap(self, offset: int, nbytes: int) -> VirtualMemory:
         """Wait for all work, unmap memory, and return self; the addresses stay reserved.
@@ -296,18 +299,23 @@ class VirtualMemory(locations.PeerAccess, Memory):
             locations.require(context_of(ordinal), "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
         return ordinal
 
-    def _map(self, begin: int, size: int, ordinal: int) -> None:
-        reservation, primary = self._reservation, self._primary
-        piece = Piece(self.handle, begin, size, ordinal)
+    def _map(self, gaps: list[tuple[int, int]], ordinal: int) -> None:
+        """Map memory at (offset, size in bytes) of each gap; after an exception, at none."""
+        reservation, calls = self._reservation, self._primary.calls
+        pieces = [Piece(self.handle, begin, size, ordinal) for begin, size in gaps]
         wanted = properties(ordinal, self.shareable)
-        reservation.pieces.append(piece)
+        reservation.pieces += pieces
         try:
-            calls, address = primary.calls, as_argument(self.handle + begin)
-            calls.cuMemCreate(byref(piece.handle), as_argument(size), byref(wanted), NO_FLAGS)
-            calls.cuMemMap(address, as_argument(size), as_argument(0), piece.handle, NO_FLAGS)
-            self._apply(begin, size, reservation.rights)
-            piece.is_there = True
+            for piece in pieces:
+                size = as_argument(piece.size)
+                calls.cuMemCreate(byref(piece.handle), size, byref(wanted), NO_FLAGS)
+                calls.cuMemMap(piece.address, size, as_argument(0), piece.handle, NO_FLAGS)
+                self._apply(piece.offset, piece.size, reservation.rights)
+            for piece in pieces:
+                piece.is_there = True
         except BaseException:
+            for piece in pieces:
+                piece.is_there = False
             reservation.tidy()
             raise
         self._measure()
