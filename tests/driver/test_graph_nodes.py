@@ -372,6 +372,37 @@ def test_a_graph_is_freed_without_the_collector(device, word, step):
 # -- edges
 
 
+class NotSearched(dict):
+    """What the nodes of a graph do, of which nobody may look at each."""
+
+    def values(self):
+        raise AssertionError
+
+
+def test_what_only_one_node_may_do_is_found_without_a_search(device, graph, monkeypatch):
+    monkeypatch.setattr(graph, "_given", NotSearched())
+    allocation = graph.allocate(64)
+    graph.free(allocation, after=allocation)
+    with pytest.raises(ValueError, match="already"):
+        graph.free(allocation)
+    if device._primary.driver.version < 12040:
+        return
+    condition = graph.create_condition(1)
+    graph.if_then(condition)
+    with pytest.raises(ValueError, match="already"):
+        graph.if_then(condition)
+
+
+def test_an_edge_is_removed_without_a_look_at_the_others(device, graph, monkeypatch):
+    first, second = graph.empty(), graph.empty()
+    last = graph.empty(after=(first, second))
+    monkeypatch.setattr(module("gpu.graphs.nodes"), "_neighbours", None)
+    graph.remove_edge(first, last)
+    monkeypatch.undo()
+    assert graph.edges == [(second, last)]
+
+
+@pytest.mark.codes("cuGraphRemoveDependencies returned 1", "cuGraphRemoveDependencies_v2 returned 1")
 def test_edges(device, graph, word, step):
     a, b, c = [graph.kernel(step, word, digit) for digit in (1, 2, 3)]
     graph.add_edge(a, b)

@@ -137,7 +137,7 @@ class Graph(Owned):
         self._lock = free_after_fork(_thread.RLock())
         # By the handle of a node: what it uses, what it does, and a weak reference to its Node.
         self._kept: dict[object, Sequence[object]] = {}
-        self._given: dict[int, Given] = {}
+        self._given: dict[object, Given] = {}  # also by what only one node may do
         self._nodes: dict[int, ref[Node]] = {}
         self._version = 0  # counts changes
         self._owners: tuple[Owned, ...] | None = None  # what must be open; None: it has to be collected from `_kept`
@@ -489,9 +489,12 @@ class Graph(Owned):
         with self._changing():
             check_node(self, first, "first")
             check_node(self, second, "second")
-            if first not in second.pred:
-                raise ValueError(f"there is no edge from {first!r} to {second!r}: graph.edges lists all")
-            self._change_edge("cuGraphRemoveDependencies", first, second)
+            try:
+                self._change_edge("cuGraphRemoveDependencies", first, second)
+            except CudaError:
+                if first in second.pred:  # (asked only now: a node may have many)
+                    raise
+                raise ValueError(f"there is no edge from {first!r} to {second!r}: graph.edges lists all") from None
 
     def _change_edge(self, symbol: str, first: Node, second: Node) -> None:
         driver, graph, ends = self._primary.driver, cuda_h.CUgraph(self.handle), (array_of([first]), array_of([second]))

@@ -74,9 +74,10 @@ class Given:
     arguments    the arguments of the calls, after those that name the node
     symbols      the calls that add such a node, change it in a graph, and change it in an executable graph; "": none
     in_graph     how many of the arguments the second call takes
+    once         what no other node of the graph may do, or None
     """
 
-    __slots__ = ("kind", "label", "kept", "arguments", "symbols", "in_graph", "launch", "packed")
+    __slots__ = ("kind", "label", "kept", "arguments", "symbols", "in_graph", "once", "launch", "packed")
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class Given:
     ) -> None:
         self.kind, self.label, self.kept, self.arguments, self.symbols = kind, label, kept, arguments, symbols
         self.in_graph = len(arguments) if in_graph is None else in_graph
+        self.once: tuple[str, int] | None = None
         self.launch: Launch | None = None  # of a kernel node: its Launch, and the packed arguments
         self.packed: Packed | None = None
 
@@ -441,11 +443,12 @@ def free(graph: Graph, allocation: AllocationNode) -> Given:
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
     address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
+    made = Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
+    made.once = ("free", address)
     for owner in (allocation.graph, graph):
-        for each in owner._root._given.values():
-            if each.kind == "free" and each.arguments[0].value == address:
-                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
-    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
+        if made.once in owner._root._given:
+            raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
+    return made
 
 
 # -- conditional nodes
@@ -466,7 +469,7 @@ class Choice(Given):
 
     def __init__(self, form: str, condition: tuple[int, int | None], parameters: object) -> None:
         super().__init__("conditional", form, (), (parameters,), ("cuGraphAddNode_v2", "", ""))
-        self.form, self.condition = form, condition
+        self.form, self.condition, self.once = form, condition, ("condition", condition[0])
         self.bodies: tuple[int, ...] = ()
 
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
@@ -487,7 +490,7 @@ def conditional(graph: Graph, condition: object, form: str, count: object) -> Gi
             f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}: create one here"
         )
     handle = condition.handle
-    if any(isinstance(each, Choice) and each.condition[0] == handle for each in graph._root._given.values()):
+    if ("condition", handle) in graph._root._given:
         raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
     number = as_int("count", count)
     if not 0 < number < 2**16:

@@ -177,7 +177,9 @@ class Node:
             for node in (self, *inner):
                 gone, node._handle = node._handle or 0, None
                 root._nodes.pop(gone, None)
-                root._given.pop(gone, None)
+                given = root._given.pop(gone, None)
+                if given is not None:
+                    root._given.pop(given.once, None)
                 graph._keep(gone, None)
             if not has_nodes(root):
                 root._kept.clear()  # also what captures have used
@@ -469,6 +471,8 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
         number = handle.value or 0
         graph._keep(number, read.kept)
         graph._root._given[number] = read
+        if read.once is not None:
+            graph._root._given[read.once] = read
         graph._keep(key, None)
         return node_at(graph, number)
 
