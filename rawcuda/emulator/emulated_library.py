@@ -382,6 +382,8 @@ class Emulator:
 
         Objects of a context that an error has made unusable are not counted. Each retain of a primary context counts.
         """
+        if self._machine.pid not in (0, os.getpid()):  # a fork may have copied the lock while it was held
+            return self._machine.live()
         with self._machine.lock:
             return self._machine.live()
 

@@ -6,14 +6,17 @@ build programs with the compilers of this machine, and run them with the command
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+from tests.emulator.emulator_client import Client
 from tests.null import header_reader
 from tests.shared import sampled
 from tests.subject import NAME, ROOT, module
@@ -671,6 +674,21 @@ assert os.waitpid(child, 0)[1] == 0
 check(cuda.cudaFree(memory))
 """
     )
+
+
+def test_a_forked_child_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread of the parent may have held it at the fork."""
+    structures, client = module("emulator.runtime.runtime_structures"), Client()
+    pitched, extent = structures.PitchedPointer(client.allocate(64), 8, 8, 4), structures.Extent(8, 4, 2)
+    address = module("emulator.runtime.serving").open_runtime(client.emulator, 12)("cudaMemset3D")
+    fill = ctypes.CFUNCTYPE(ctypes.c_int, structures.PitchedPointer, ctypes.c_int, structures.Extent)(address)
+    assert fill(pitched, 1, extent) == 0
+    lock = MagicMock()
+    monkeypatch.setattr(client.emulator._machine, "lock", lock)
+    child = os.getpid() + 1
+    monkeypatch.setattr(os, "getpid", lambda: child)
+    assert fill(pitched, 1, extent) == 3 and client.emulator.live_handles()["memory"] == 1
+    assert not lock.__enter__.called
 
 
 def test_whoever_asks_for_the_table_of_the_own_runtime_is_told_what_to_do(run) -> None:  # type: ignore[no-untyped-def]

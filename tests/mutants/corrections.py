@@ -3430,6 +3430,22 @@ CORRECTIONS = [
         test="driver/test_graph_nodes.py::test_an_edge_is_removed_without_a_look_at_the_others",
     ),
     Correction(
+        "a third attack of an hour",
+        "the runtime waits for a lock in a process that was forked",
+        "emulator/runtime/state.py",
+        old=" or self.machine.pid != os.getpid():",
+        new=":",
+        test="emulator/test_cudart.py::test_a_forked_child_takes_no_lock",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "handles are counted with a lock in a process that was forked",
+        "emulator/emulated_library.py",
+        old="        if self._machine.pid not in (0, os.getpid()):",
+        new="        if False:",
+        test="emulator/test_cudart.py::test_a_forked_child_takes_no_lock",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -12,6 +12,7 @@ Read next    code.py, serving.py
 from __future__ import annotations
 
 import ctypes
+import os
 from weakref import WeakKeyDictionary
 
 from ..interface.thunks import ENTRIES, is_again, wrapped
@@ -119,8 +120,8 @@ class Runtime:
     # -- devices and contexts
 
     def initialize(self) -> None:
-        """Initialize the driver."""
-        if not self.begun:
+        """Initialize the driver, or refuse a child of fork(), which may have copied a lock while it was held."""
+        if not self.begun or self.machine.pid != os.getpid():
             self.do("cuInit", 0)
             self.begun = True
 
