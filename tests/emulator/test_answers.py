@@ -234,6 +234,13 @@ def test_what_is_refused_in_a_capture(path: str) -> None:
             for name in ("alignment of an allocation", "pitch of a row of one byte", "granularity of virtual memory")
             for size in (0, -1, 3, 1 << 70)
         ],
+        *[
+            (
+                lambda report, name=name: report["answers"].update({name: 1 << 32}),
+                f"{name} is 4294967296, not a number from 0",
+            )
+            for name in ("cuCtxSynchronize without a context", "cuLaunchKernel in another context")
+        ],
     ],
 )
 def test_a_damaged_report_is_refused(tmp_path: Path, change: Any, said: str) -> None:

@@ -3446,6 +3446,17 @@ CORRECTIONS = [
         test="emulator/test_cudart.py::test_a_forked_child_takes_no_lock",
     ),
     Correction(
+        "a third attack of an hour",
+        "a code in a report that no int holds becomes success",
+        "emulator/machine/answers.py",
+        old="_ranged(question, code, 0, _MOST)",
+        new="int(code)",
+        test=(
+            "emulator/test_answers.py::test_a_damaged_report_is_refused"
+            "[<lambda>-cuLaunchKernel in another context is 4294967296, not a number from 0]"
+        ),
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -335,7 +335,7 @@ class Answers:
         for question, code in answers.items():
             symbol, _, situation = question.partition(" ")
             if situation in _SITUATIONS:
-                getattr(self, _SITUATIONS[situation])[symbol] = int(code)
+                getattr(self, _SITUATIONS[situation])[symbol] = _ranged(question, code, 0, _MOST)
         codes = dict(_facts(report["codes"]))
         if codes:
             self.names = {int(code): name.encode() for code, (name, _) in codes.items()}
