@@ -403,6 +403,10 @@ for left in (32, 64):
     check(cuda.cudaMemcpyFromArray(other, array, size(left), size(1), size(32), 2), 1)
 check(cuda.cudaMemcpyFromArray(other, array, size(20), size(1), size(40), 2))  # from the middle of a row on
 assert list(other)[:10] == list(range(13, 23))
+for left, count in ((16, 32), (0, 64)):  # past the last row: nothing is copied
+    check(cuda.cudaMemcpyToArray(array, size(left), size(3), host, size(count), 1), 1)
+check(cuda.cudaMemcpyFromArray(other, array, size(0), size(3), size(32), 2))
+assert list(other)[:8] == list(range(24, 32))
 told, extent, flags = structures.ChannelFormat(), structures.Extent(), ctypes.c_uint()
 check(cuda.cudaArrayGetInfo(by(told), by(extent), by(flags), array))
 assert bytes(told) == bytes(channels) and (extent.width, extent.height, extent.depth, flags.value) == (8, 4, 0, 2)

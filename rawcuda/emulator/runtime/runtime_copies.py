@@ -240,8 +240,12 @@ def memcpy_2d_array_to_array(
 
 
 def _lines(state: Runtime, array: int, x: int, y: int, size: int) -> list[tuple[int, int, int, int, int]]:
-    """Divide bytes that follow each other in an array into boxes: x, y, the first byte, the width, the rows."""
-    row = state.machine.get(Array, array).width * element_of(state, array)
+    """Divide bytes that follow each other in an array into boxes: x, y, the first byte, the width, the rows.
+
+    Bytes that are not all in the array are refused, before any of them is copied.
+    """
+    found = state.machine.get(Array, array)
+    row = found.width * found.element
     if x >= row:
         raise Refused(1, f"byte {x} of a row that has {row} bytes")
     boxes, at = [], 0
@@ -253,6 +257,8 @@ def _lines(state: Runtime, array: int, x: int, y: int, size: int) -> list[tuple[
             rows = 1
         boxes.append((x, y, at, width, rows))
         at, x, y = at + width * rows, 0, y + rows
+    if y > max(found.height, 1):
+        raise Refused(1, f"bytes up to row {y - 1} of an array that has {max(found.height, 1)} rows")
     return boxes
 
 
