@@ -135,6 +135,31 @@ def test_a_view_that_is_made_during_the_wait_is_noticed(device, grain, monkeypat
         memory.shrink(grain)
 
 
+@pytest.mark.parametrize("how", ["shrink", "unmap"])
+def test_a_view_that_is_made_during_the_change_shows_what_stays(device, grain, monkeypatch, how):
+    with device.virtual_memory(grain, reserve=2 * grain) as memory:
+        memory.grow(2 * grain)
+        lend, measure, views = virtual.VirtualMemory._lend, virtual.VirtualMemory._measure, []
+
+        def lends(self, window):  # a view was begun before the change
+            monkeypatch.setattr(virtual.VirtualMemory, "_lend", lend)
+            memory.shrink(grain) if how == "shrink" else memory.unmap(grain, grain)
+            lend(self, window)
+
+        monkeypatch.setattr(virtual.VirtualMemory, "_lend", lends)
+        views.append(memory.view())
+        memory.grow(2 * grain)
+
+        def measures(self):  # one is begun when the change has looked for views
+            if len(self._reservation.mapped()) == 1:
+                views.append(memory.view())
+            measure(self)
+
+        monkeypatch.setattr(virtual.VirtualMemory, "_measure", measures)
+        memory.shrink(grain) if how == "shrink" else memory.unmap(grain, grain)
+        assert [view.nbytes for view in views] == [memory.nbytes] * 2 == [grain] * 2
+
+
 @pytest.mark.parametrize("part", ["wait", "undo"])
 def test_close_goes_on_after_an_interrupt(device, library, grain, monkeypatch, part):
     """The most likely place of an interrupt is the wait for the work that may use the memory."""

@@ -255,8 +255,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
                 f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
             )
         self._reservation.wait("unmap()")
-        self._check_unused(begin, "unmap()")  # after the wait, in which other threads may make views
-        self._take(pieces)
+        self._take(pieces, "unmap()")
 
     def shrink(self, nbytes: int) -> VirtualMemory:
         """Wait for all work, unmap every mapping that begins at or beyond nbytes, and return self.
@@ -275,8 +274,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
         pieces = [each for each in self._reservation.mapped() if each.offset >= size]
         if pieces:
             self._reservation.wait("shrink()")
-            self._check_unused(pieces[0].offset, "shrink()")
-            self._take(pieces)
+            self._take(pieces, "shrink()")
 
     @property
     def mappings(self) -> tuple[tuple[int, int, int], ...]:
@@ -320,7 +318,16 @@ class VirtualMemory(locations.PeerAccess, Memory):
             raise
         self._measure()
 
-    def _take(self, pieces: list[Piece]) -> None:
+    def _take(self, pieces: list[Piece], what: str) -> None:
+        """Unmap pieces that no view and no export uses, after the wait, in which other threads may make views."""
+        begin = pieces[0].offset
+        self._check_unused(begin, what)
+        self._nbytes = min(self.nbytes, begin)  # before views are looked for again: _window() reads it at its end
+        try:
+            self._check_unused(begin, what)
+        except BaseException:
+            self._measure()
+            raise
         for piece in pieces:
             piece.is_there = False
         self._measure()
@@ -448,14 +455,16 @@ class VirtualMemory(locations.PeerAccess, Memory):
     def _window(self) -> _Window:
         """Return the owner of views of the present size."""
         address, size = self.handle, self.nbytes
-        for window in self._borrowed():
-            if type(window) is _Window and window.nbytes == size and window._handle is not None:
-                return window
-        made: _Window = _Window.__new__(_Window)
-        made._describe(self.device, size, "device", None)
-        made._keeps = self
-        made._own(address if size else 0, None)
-        self._lend(made)
+        found = (each for each in self._borrowed() if type(each) is _Window and each.nbytes == size)
+        made = next((each for each in found if each._handle is not None), None)
+        if made is None:
+            made = _Window.__new__(_Window)
+            made._describe(self.device, size, "device", None)
+            made._keeps = self
+            made._own(address if size else 0, None)
+            self._lend(made)
+        if self.nbytes < size:  # tested after it was lent: _take() looks for views afterwards
+            return self._window()
         return made
 
     def __repr__(self) -> str:
