@@ -966,6 +966,50 @@ def test_a_finalizer_in_the_thread_that_answers_may_share(device, monkeypatch):
         assert not sharing.is_alive() and inner[0].closed
 
 
+@pytest.mark.parametrize("place", ["poll", "accept", "peer", "register", "send", "sent", "settle", "unregister"])
+def test_the_owner_goes_on_when_its_memory_is_short(monkeypatch, place):
+    serving, failed = module("gpu.processes.server"), []
+    other = serving.publish(b"other", [], None)  # so that the server does not end
+    offer = serving.publish(b"given", [], None)
+    server = offer.server
+
+    class Poll:
+        poll, register, unregister = server._poll.poll, server._poll.register, server._poll.unregister
+
+    monkeypatch.setattr(server, "_poll", Poll)
+    owner = Poll if hasattr(Poll, place) else {"send": socket, "sent": socket, "peer": serving}.get(place, server)
+    name = "send_fds" if owner is socket else place if owner is Poll else f"_{place}"
+    call = getattr(owner, name)
+
+    def fails_once(*arguments):
+        if failed or threading.get_ident() != server._thread:
+            return call(*arguments)
+        failed.append(name)
+        if place == "sent":
+            call(*arguments)
+        raise MemoryError
+
+    monkeypatch.setattr(owner, name, fails_once)
+    asked = [serving.Answer(), serving.Answer()]
+    for answer in asked:
+        try:
+            serving.ask(answer, server.address, offer.key, os.getpid(), 10)
+        except rawcuda.Closed:
+            assert answer is asked[0] and place in ("peer", "register", "send")
+    assert asked[1].payload == b"given"
+    if place == "sent":
+        assert asked[0].payload == b"given"
+        asked.pop().close()
+    else:
+        asked.pop(0).close()
+    with pytest.raises(TimeoutError):
+        offer.end(0)
+    asked.pop().close()
+    offer.end(30)
+    other.end(30)
+    assert failed and not server._thread
+
+
 @pytest.mark.codes("cuMemPoolExportToShareableHandle returned 304")  # whose name cannot be read without a descriptor
 def test_a_share_without_a_free_descriptor_leaves_nothing(device):
     import resource

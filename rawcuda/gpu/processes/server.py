@@ -246,16 +246,22 @@ class Server:
     def _serve(self) -> None:
         pid, self._thread = os.getpid(), _thread.get_ident()
         try:
-            self._answer_all(pid)
+            while not self._is_over() and pid == os.getpid():
+                try:
+                    self._answer_all(pid)
+                except MemoryError:  # it goes on: a connection of which something was not heard is reported again
+                    self._full = True
         finally:
             if pid == os.getpid():
-                for connection in (*self._new.values(), self._socket):
-                    connection.close()
-                self._thread = 0
+                try:
+                    for connection in (*self._new.values(), self._socket):
+                        connection.close()
+                finally:
+                    self._thread = 0
 
     def _answer_all(self, pid: int) -> None:
         while not self._is_over():
-            if self._full:  # too many files are open, and who waits to be accepted would end each poll at once
+            if self._full:  # too many files are open, or memory is short: what is not done would end each poll at once
                 self._full = False
                 sleep(0.05)
             for number, _ in self._poll.poll():
@@ -278,12 +284,15 @@ class Server:
         except OSError as error:
             self._full = error.errno in (errno.EMFILE, errno.ENFILE)
             return
-        if _peer(connection)[1] != os.geteuid():
-            connection.close()
-            return
-        connection.setblocking(False)
-        self._new[connection.fileno()] = connection
-        self._poll.register(connection, 1)
+        try:
+            if _peer(connection)[1] == os.geteuid():
+                connection.setblocking(False)
+                self._new[connection.fileno()] = connection
+                self._poll.register(connection, 1)
+                return
+        except MemoryError:
+            pass
+        connection.close()
 
     def _hear(self, number: int) -> None:
         """Answer a request on a connection, or handle its end."""
@@ -302,23 +311,25 @@ class Server:
         offer = self.offers.get(said) if used is None and said else None
         if offer is not None and not offer.ended:
             try:
+                self._used[number] = used = connection, offer  # before it is told: from then on it may use it
+                offer.users[connection] = _peer(connection)[0]
                 socket.send_fds(connection, [b"+" + offer.payload], offer.descriptors)
+                del self._new[number]
+                return
             except OSError:
                 said = b""
-            else:
-                del self._new[number]
-                self._used[number] = connection, offer
-                offer.users[connection] = _peer(connection)[0]
+            except MemoryError:  # it may have been told: it is a user until it closes the connection
+                connection.shutdown(socket.SHUT_WR)
                 return
         if used is not None and said:
             return
-        self._poll.unregister(number)
-        self._new.pop(number, None)
-        self._used.pop(number, None)
         connection.close()
         if used is not None:
             used[1].users.pop(connection, None)
             self._settle(used[1])
+        self._poll.unregister(number)  # after a MemoryError until here, its end is reported again
+        self._new.pop(number, None)
+        self._used.pop(number, None)
 
 
 def _wait(is_done: Callable[[], object], until: float) -> None:
