@@ -299,24 +299,25 @@ class VirtualMemory(locations.PeerAccess, Memory):
 
     def _map(self, gaps: list[tuple[int, int]], ordinal: int) -> None:
         """Map memory at (offset, size in bytes) of each gap; after an exception, at none."""
-        reservation, calls = self._reservation, self._primary.calls
+        reservation = self._reservation
         pieces = [Piece(self.handle, begin, size, ordinal) for begin, size in gaps]
-        wanted = properties(ordinal, self.shareable)
         reservation.pieces += pieces
         try:
-            for piece in pieces:
-                size = as_argument(piece.size)
-                calls.cuMemCreate(byref(piece.handle), size, byref(wanted), NO_FLAGS)
-                calls.cuMemMap(piece.address, size, as_argument(0), piece.handle, NO_FLAGS)
-                self._apply(piece.offset, piece.size, reservation.rights)
-            for piece in pieces:
-                piece.is_there = True
+            self._map_each(pieces, properties(ordinal, self.shareable))
+            _set_there(pieces, True)
         except BaseException:
-            for piece in pieces:
-                piece.is_there = False
+            _set_there(pieces, False)
             reservation.tidy()
             raise
         self._measure()
+
+    def _map_each(self, pieces: list[Piece], wanted: Any) -> None:
+        calls = self._primary.calls
+        for piece in pieces:
+            size = as_argument(piece.size)
+            calls.cuMemCreate(byref(piece.handle), size, byref(wanted), NO_FLAGS)
+            calls.cuMemMap(piece.address, size, as_argument(0), piece.handle, NO_FLAGS)
+            self._apply(piece.offset, piece.size, self._reservation.rights)
 
     def _take(self, pieces: list[Piece], what: str) -> None:
         """Unmap pieces that no view and no export uses, after the wait, in which other threads may make views."""
@@ -328,8 +329,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
         except BaseException:
             self._measure()
             raise
-        for piece in pieces:
-            piece.is_there = False
+        _set_there(pieces, False)
         self._measure()
         self._reservation.tidy()
 
@@ -470,3 +470,8 @@ class VirtualMemory(locations.PeerAccess, Memory):
     def __repr__(self) -> str:
         where = shown_handle(self)
         return f"<VirtualMemory {where} {self.nbytes} of {self.reserved} bytes, device {self.device.ordinal}>"
+
+
+def _set_there(pieces: list[Piece], is_there: bool) -> None:
+    for piece in pieces:
+        piece.is_there = is_there

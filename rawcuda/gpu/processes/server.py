@@ -246,18 +246,24 @@ class Server:
     def _serve(self) -> None:
         pid, self._thread = os.getpid(), _thread.get_ident()
         try:
-            while not self._is_over() and pid == os.getpid():
-                try:
-                    self._answer_all(pid)
-                except MemoryError:  # it goes on: a connection of which something was not heard is reported again
-                    self._full = True
+            self._go_on(pid)
         finally:
             if pid == os.getpid():
                 try:
-                    for connection in (*self._new.values(), self._socket):
-                        connection.close()
+                    self._close_new()
                 finally:
                     self._thread = 0
+
+    def _go_on(self, pid: int) -> None:
+        while not self._is_over() and pid == os.getpid():
+            try:
+                self._answer_all(pid)
+            except MemoryError:  # a connection of which something was not heard is reported again
+                self._full = True
+
+    def _close_new(self) -> None:
+        for connection in (*self._new.values(), self._socket):
+            connection.close()
 
     def _answer_all(self, pid: int) -> None:
         while not self._is_over():
