@@ -144,6 +144,23 @@ def test_what_lies_in_memory_is_packed_whatever_bytes_says(device, kind):
     assert echoed(device, [8], Telling(1, 2))[0][:8] == struct.pack("<II", 1, 2)
 
 
+def test_large_ints_are_rounded_once_to_a_float32(device):
+    numpy = pytest.importorskip("numpy")
+    for given, rounded in (
+        (2**60 + 2**36 + 1, 2.0**60 + 2.0**37),
+        (2**60 + 2**36, 2.0**60),
+        (2**60 + 2**36 - 1, 2.0**60),
+        (2**60 + 3 * 2**36 - 1, 2.0**60 + 2.0**37),
+        (2**54 + 1, 2.0**54),
+    ):
+        for number in (given, numpy.int64(given), numpy.uint64(given)):
+            assert echoed(device, [".f32"], number)[0][:4] == struct.pack("<f", rounded)
+        for number in (-given, numpy.int64(-given)):
+            assert echoed(device, [".f32"], number)[0][:4] == struct.pack("<f", -rounded)
+    assert echoed(device, [".f32"], 2**100 + 2**76 + 1)[0][:4] == struct.pack("<f", 2.0**100 + 2.0**77)
+    assert echoed(device, [".f64"], 2**60 + 2**7 + 1)[0][:8] == struct.pack("<d", 2.0**60 + 2.0**8)
+
+
 def test_the_numbers_of_ml_dtypes_are_numbers(device):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     assert echoed(device, [".f32"], ml_dtypes.bfloat16(1.5))[0][:4] == struct.pack("<f", 1.5)

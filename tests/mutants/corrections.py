@@ -3491,6 +3491,22 @@ CORRECTIONS = [
         test="driver/test_sharing.py::test_the_owner_goes_on_when_its_memory_is_short[sent]",
     ),
     Correction(
+        "a third attack of an hour",
+        "an int for a float32 is rounded twice",
+        "gpu/kernels/packing.py",
+        old="                return _rounded_to_odd(index(argument))",
+        new="                pass",
+        test="driver/test_arguments.py::test_large_ints_are_rounded_once_to_a_float32",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a NumPy int for a float32 is rounded twice",
+        "gpu/kernels/kinds.py",
+        old='    if form == "real" and size != 4:',
+        new='    if form == "real":',
+        test="driver/test_arguments.py::test_large_ints_are_rounded_once_to_a_float32",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -84,7 +84,7 @@ def is_plain(kind: type, form: str, size: int) -> bool:
     """Tell whether struct itself converts each value of a type for a slot, or raises an error.
 
     A NumPy type counts if its values have at most the size of the slot. Its subclasses may have any value. Of numbers
-    for 4 bytes, struct does not refuse those that are too large for a float32.
+    for 4 bytes, struct does not refuse those that are too large for a float32, and rounds ints of 8 bytes twice.
     """
     if kind is bool or form == "real" and size != 4 and kind in (int, float):
         return True
@@ -95,7 +95,7 @@ def is_plain(kind: type, form: str, size: int) -> bool:
         dtype = numpy.dtype(kind)  # type: ignore[union-attr]
     except TypeError:
         return False
-    if form == "real" and (size != 4 or dtype.kind in "iu"):
+    if form == "real" and size != 4:
         size = 8
     return dtype.type is kind and dtype.itemsize <= size and dtype.kind in _PLAIN[form]
 

@@ -215,6 +215,8 @@ def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
     try:
         number = float(argument)
         if -limit < number < limit or number != number or number - number != 0 and argument == number:
+            if slot.size < 8 and not -_EXACT < number < _EXACT and kind_of(type(argument)) in ("int", "numpy integer"):
+                return _rounded_to_odd(index(argument))
             return number
     except OverflowError:  # an int
         pass
@@ -223,6 +225,16 @@ def _pack_real(slot: Slot, argument: Any, kept: Kept) -> float:
         argument,
         f"does not fit: its magnitude must be below {min(limit, sys.float_info.max):.9g}",
     )
+
+
+_EXACT = 2.0**53  # an int beyond it may have more bits than a float
+
+
+def _rounded_to_odd(number: int) -> float:
+    """Return a float that rounds to a shorter type as the int does: its last bit says whether others follow."""
+    extra = number.bit_length() - 53
+    kept = number >> extra
+    return float((kept | (kept << extra != number)) << extra)
 
 
 # -- addresses
