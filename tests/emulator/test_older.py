@@ -93,6 +93,7 @@ def test_attached_contexts_are_counted(client: Client) -> None:
     assert client.code("cuCtxAttach", 0, 0) == client.code("cuCtxDetach", context + 8) - 200 == 1
     client.do("cuCtxDetach", context)
     assert client.get("cuCtxGetCurrent") != context
+    assert [client.code("cuCtxDetach", client.context) for _ in range(3)] == [201] * 3  # of a primary context
 
 
 def test_other_names_do_the_same(client: Client) -> None:

@@ -3507,6 +3507,14 @@ CORRECTIONS = [
         test="driver/test_arguments.py::test_large_ints_are_rounded_once_to_a_float32",
     ),
     Correction(
+        "a third attack of an hour",
+        "cuCtxDetach of a primary context succeeds the second time",
+        "emulator/entries/older/older_names.py",
+        old="    if context.users == 1:\n",
+        new="    context.users -= 1\n    if not context.users:\n",
+        test="emulator/test_older.py::test_attached_contexts_are_counted",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -108,9 +108,10 @@ def detach(machine: Machine, handle: int) -> None:
     context = machine.context()
     if context.handle != handle:
         raise Refused(201, f"context {handle:#x} is not current: only the current context can be detached")
-    context.users -= 1
-    if not context.users:
+    if context.users == 1:
         contexts.destroy(machine, handle)
+    else:
+        context.users -= 1
 
 
 @entry("cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)", since=3020)
