@@ -680,6 +680,17 @@ check(cuda.cudaFree(memory))
     )
 
 
+def test_a_reset_adds_no_retain() -> None:
+    client = Client(start=False)
+    find = module("emulator.runtime.serving").open_runtime(client.emulator, 12)
+    allocate = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(find("cudaMalloc"))
+    reset, memory = ctypes.CFUNCTYPE(ctypes.c_int)(find("cudaDeviceReset")), ctypes.c_uint64()
+    for _ in range(3):
+        assert allocate(ctypes.addressof(memory), 64) == 0
+        assert client.emulator.live_handles()["context"] == 1
+        assert reset() == 0
+
+
 def test_a_forked_child_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread of the parent may have held it at the fork."""
     structures, client = module("emulator.runtime.runtime_structures"), Client()

@@ -3515,6 +3515,14 @@ CORRECTIONS = [
         test="emulator/test_older.py::test_attached_contexts_are_counted",
     ),
     Correction(
+        "a third attack of an hour",
+        "each cudaDeviceReset adds a retain of the primary context",
+        "emulator/runtime/state.py",
+        old="            if before:  # a reset",
+        new="            if False:  # a reset",
+        test="emulator/test_cudart.py::test_a_reset_adds_no_retain",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

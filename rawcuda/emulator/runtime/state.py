@@ -142,8 +142,11 @@ class Runtime:
     def retain(self, device: int) -> int:
         """Return the handle of a device's primary context, which is initialized."""
         held = self.machine.device(device)
-        if not held.retained or held.primary.state == CONTEXT_IS_DESTROYED:
+        before = held.retained
+        if not before or held.primary.state == CONTEXT_IS_DESTROYED:
             self.get("cuDevicePrimaryCtxRetain", device)
+            if before:  # a reset has kept the number of retains
+                self.do("cuDevicePrimaryCtxRelease_v2", device)
         return held.primary.handle
 
     def use(self, device: int) -> None:
