@@ -599,6 +599,23 @@ def test_a_disabled_node_does_nothing_in_a_capture_either(client, graph, memory)
     assert client.number(memory) == 2
 
 
+def test_memory_of_a_graph_freed_after_a_retain(client):
+    """It belongs to the primary context, which is not active when a graph of another context is launched."""
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    client.get("cuCtxCreate_v2", 0, 0)
+    stream, memory, used = client.stream(), ctypes.c_uint64(), ctypes.c_uint64()
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    client.do("cuMemAllocAsync", memory, 1 << 20, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    client.do("cuGraphLaunch", ready(client, OUT.value), stream)
+    client.do("cuStreamSynchronize", stream)
+    client.do("cuDevicePrimaryCtxRetain", OUT, 0)
+    client.do("cuMemFreeAsync", memory.value, stream)
+    client.do("cuStreamSynchronize", stream)
+    client.do("cuDeviceGetGraphMemAttribute", 0, 0, used)
+    assert used.value == 0
+
+
 # -- conditions
 
 

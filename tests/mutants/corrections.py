@@ -3523,6 +3523,14 @@ CORRECTIONS = [
         test="emulator/test_cudart.py::test_a_reset_adds_no_retain",
     ),
     Correction(
+        "a third attack of an hour",
+        "memory of graphs leaks if the primary context is retained before its free",
+        "emulator/machine/machine.py",
+        old="        self.captures = 0\n        self.streams",
+        new="        self.captures, self.holdings = 0, {}\n        self.streams",
+        test="emulator/test_graph_nodes.py::test_memory_of_a_graph_freed_after_a_retain[eager0]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

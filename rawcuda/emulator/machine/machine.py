@@ -103,6 +103,7 @@ class Context:
         self.state = CONTEXT_IS_DESTROYED
         self.captures = 0  # the number of blocking streams that capture
         self.failure: Report | None = None  # what has made it unusable
+        self.holdings: dict[int, Holding] = {}  # by address; those of graphs stay while a primary context is closed
         self.open()
         if primary:
             self.state = CONTEXT_IS_DESTROYED  # until it is retained
@@ -115,7 +116,6 @@ class Context:
         self.captures = 0
         self.streams: dict[int, Stream] = {}
         self.owned: dict[int, Any] = {}  # streams, events and modules by handle
-        self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.reached_from: set[Context] = set()  # the contexts that have this one among their peers
         self.limits: dict[int, int] = {}
