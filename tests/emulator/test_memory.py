@@ -933,6 +933,22 @@ def test_when_a_batch_reads_its_sources(order, wanted):
     assert client.download(target, 3) == wanted
 
 
+def test_boxes_in_a_batch_may_interleave(client):
+    """Two halves of a matrix; not if a row of one reaches into the other."""
+    stream, source, target = client.stream(), client.upload(bytes(range(64))), client.upload(bytes(64))
+    client.do("cuCtxSynchronize")
+    operand = struct.Struct("<i4x QQQ 2i")
+
+    def half(left, width):
+        sides = operand.pack(1, source + left, 16, 4, 0, 0) + operand.pack(1, target + left, 16, 4, 0, 0)
+        return sides + struct.pack("<3Q 2I", width, 4, 1, 1, 0)
+
+    assert client.code("cuMemcpy3DBatchAsync_v2", 2, half(0, 9) + half(8, 8), 0, stream) == 1
+    assert client.code("cuMemcpy3DBatchAsync_v2", 2, half(0, 8) + half(8, 8), 0, stream) == 0
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(target, 64) == bytes(range(64))
+
+
 def test_a_batch_does_not_read_more_indices_than_it_has_entries(client, monkeypatch):
     """Nothing may be behind them."""
     stream, source, read = client.stream(), client.upload(b"x" * 16), []

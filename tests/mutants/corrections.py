@@ -3531,6 +3531,22 @@ CORRECTIONS = [
         test="emulator/test_graph_nodes.py::test_memory_of_a_graph_freed_after_a_retain[eager0]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a batch whose boxes interleave is refused",
+        "emulator/entries/memories/batches.py",
+        old="        if found:\n",
+        new="        if True:\n",
+        test="emulator/test_memory.py::test_boxes_in_a_batch_may_interleave[eager]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a batch whose rows overlap is accepted",
+        "emulator/entries/memories/batches.py",
+        old="        if found:\n",
+        new="        if False:\n",
+        test="emulator/test_memory.py::test_boxes_in_a_batch_may_interleave[eager]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

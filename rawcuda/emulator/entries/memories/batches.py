@@ -15,12 +15,12 @@ import struct
 from ...interface.thunks import WORD, entry, read, take
 from ...machine.codes import Refused
 from ...machine.machine import Machine
-from .copy_entries import Box, any_box, move, refuse_read_only, span_of
+from .copy_entries import Box, any_box, move, refuse_read_only, rows_of, span_of
 from .unwritten import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from collections.abc import Callable, Iterable
 
 __all__: list[str] = []
 
@@ -50,6 +50,20 @@ class _Copy:
         """Return the range of addresses of a side."""
         return box.start, box.start + span_of(box, self.width, self.height, self.depth)
 
+    def rows(self, box: Box) -> Iterable[tuple[int, int]]:
+        """Return the range of addresses of each row of a side."""
+        return rows_of(box, self.width, self.height, self.depth)
+
+
+def _overlap(ranges: Iterable[tuple[int, int, bool]]) -> int:
+    """Return where a target begins to overlap another range, or 0; each range says whether it is of a target."""
+    furthest = furthest_target = 0  # the largest end so far, of all ranges and of targets
+    for first, end, is_target in sorted(ranges):
+        if first < (furthest if is_target else furthest_target):
+            return first
+        furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
+    return 0
+
 
 def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) -> None:
     stream = machine.stream(handle)
@@ -61,12 +75,11 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
     made = copies()
     for each in made:
         refuse_read_only(machine, each.target)
-    furthest = furthest_target = 0  # the largest end so far, of all sides and of targets
-    sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
-    for first, end, is_target in sides:
-        if first < (furthest if is_target else furthest_target):
-            raise Refused(1, f"{first:#x} and the target of a copy overlap in the same batch: use two batches")
-        furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
+    sides = [(each, side, side is each.target) for each in made for side in (each.target, each.source)]
+    if _overlap((*each.range(side), is_target) for each, side, is_target in sides):
+        found = _overlap((*row, is_target) for each, side, is_target in sides for row in each.rows(side))
+        if found:
+            raise Refused(1, f"{found:#x} and the target of a copy overlap in the same batch: use two batches")
     chance = machine.queues.chance
     made = chance.sample(made, len(made)) if chance is not None else made[::-1]
     works = [

@@ -42,6 +42,7 @@ __all__ = [
     "host_box",
     "move",
     "refuse_read_only",
+    "rows_of",
     "span_of",
     "stream_of",
 ]
@@ -269,7 +270,7 @@ def span_of(box: Box, width: int, height: int, depth: int) -> int:
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
-def _rows(box: Box, width: int, height: int, depth: int) -> Iterator[tuple[int, int]]:
+def rows_of(box: Box, width: int, height: int, depth: int) -> Iterator[tuple[int, int]]:
     """Yield where each row of a box begins and ends, in order."""
     for plane in range(depth):
         for row in range(height):
@@ -284,7 +285,7 @@ def _overlap(target: Box, source: Box, width: int, height: int, depth: int) -> b
     first, second = sorted((target, source), key=lambda box: box.start)
     if first.start + span_of(first, width, height, depth) <= second.start:
         return False
-    rows, others = (list(_rows(box, width, height, depth)) for box in (target, source))
+    rows, others = (list(rows_of(box, width, height, depth)) for box in (target, source))
     if rows == others:
         return False
     ends = [0, 0]  # of the last row of each side
