@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+import os
 import random
 import struct
 import subprocess
@@ -476,6 +477,20 @@ def test_two_threads_that_share_memory_get_the_same_handle(client):
         lambda: client.code("cuMemPoolExportPointer", handles[2], other), lambda: client.code("cuMemFree_v2", other)
     ) == [1, 0]
     assert "freed" in client.emulator.explain(1)
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_descriptors_of_pools_and_of_physical_memory_are_told_apart(client):
+    pool, descriptor = client.get("cuMemPoolCreate", words.POOL_PROPS.pack(1, 1, 1, 0, 0, 0, 0)), ctypes.c_int()
+    client.do("cuMemPoolExportToShareableHandle", descriptor, pool, 1, 0)
+    assert client.code("cuMemImportFromShareableHandle", OUT, descriptor.value, 1) == 400
+    client.do("cuMemPoolImportFromShareableHandle", OUT, descriptor.value, 1, 0)
+    os.close(descriptor.value)
+    physical = client.get("cuMemCreate", 2 << 20, struct.pack("<4i", 1, 1, 1, 0).ljust(32, b"\0"), 0)
+    client.do("cuMemExportToShareableHandle", descriptor, physical, 1, 0)
+    assert client.code("cuMemPoolImportFromShareableHandle", OUT, descriptor.value, 1, 0) == 400
+    client.do("cuMemImportFromShareableHandle", OUT, descriptor.value, 1)
+    os.close(descriptor.value)
 
 
 _OWNER = """

@@ -3547,6 +3547,14 @@ CORRECTIONS = [
         test="emulator/test_memory.py::test_boxes_in_a_batch_may_interleave[eager]",
     ),
     Correction(
+        "a third attack of an hour",
+        "descriptors of pools and of physical memory are not told apart",
+        "emulator/machine/sharing.py",
+        old='-{kind}\\b", os',
+        new='", os',
+        test="emulator/test_memory.py::test_descriptors_of_pools_and_of_physical_memory_are_told_apart[eager]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

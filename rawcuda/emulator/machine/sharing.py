@@ -164,8 +164,8 @@ class Backing:
             raise
 
     @classmethod
-    def create(cls, size: int, index: int = 0) -> Backing:
-        """Create a file of a given size for memory of a device.
+    def create(cls, size: int, index: int = 0, kind: str = "") -> Backing:
+        """Create a file of a given size for memory of a device, of a kind that adopt() asks for.
 
         raises  Refused   the system cannot share memory (801), or has too little (2)
         """
@@ -174,7 +174,7 @@ class Backing:
 
         token = os.urandom(16).hex()
         try:
-            fd = os.memfd_create(f"cuda-{token}-{index}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            fd = os.memfd_create(f"cuda-{token}-{index}-{kind}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
                 os.ftruncate(fd, size)
                 fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -205,16 +205,16 @@ class Backing:
             ) from None
 
     @classmethod
-    def adopt(cls, fd: int) -> Backing:
+    def adopt(cls, fd: int, kind: str) -> Backing:
         """Open the file of a descriptor that another process passed; the descriptor stays open.
 
-        raises  Refused   the descriptor is not one of such a file (400)
+        raises  Refused   the descriptor is not one of such a file, or of another kind (400)
         """
         _require()
         try:
-            found = re.match(r"/memfd:cuda-([0-9a-f]{32})-(\d+)", os.readlink(f"/proc/self/fd/{fd}"))
+            found = re.match(rf"/memfd:cuda-([0-9a-f]{{32}})-(\d+)-{kind}\b", os.readlink(f"/proc/self/fd/{fd}"))
             if found is None:
-                raise Refused(400, f"file descriptor {fd} does not come from an export of this driver")
+                raise Refused(400, f"file descriptor {fd} does not come from an export of {kind} memory by this driver")
             return cls(os.dup(fd), found[1], True, index=int(found[2]))
         except OSError as reason:
             raise Refused(400, f"file descriptor {fd} cannot be used: {reason}") from None

@@ -213,7 +213,7 @@ def import_pool(machine: Machine, address: int, fd: int, kind: int, flags: int) 
     out(address)
     machine.context()
     _refuse_kind(kind, flags)
-    backing = Backing.adopt(fd)
+    backing = Backing.adopt(fd, "pool")
     try:
         device = _device(machine, backing.index)
     except Refused:
@@ -285,7 +285,7 @@ def import_physical(machine: Machine, address: int, fd: int, kind: int) -> None:
     out(address)
     machine.context()
     _refuse_kind(kind, 0)
-    backing = Backing.adopt(fd)
+    backing = Backing.adopt(fd, "physical")
     try:
         put_u64(address, physical_over(machine, _device(machine, backing.index), backing).handle)
     except Refused:

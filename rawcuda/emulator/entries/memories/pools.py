@@ -239,7 +239,7 @@ def create(machine: Machine, address: int, properties: int) -> None:
     if handles:
         if handles != _DESCRIPTOR or device is None or pool.kind != "device":
             raise Refused(801, "only pools of device memory can be shared, and only by file descriptors")
-        pool.backing = Backing.create(MARK_SIZE, device.index)
+        pool.backing = Backing.create(MARK_SIZE, device.index, "pool")
     machine.restricted |= pool.kind != "device"
     put_word(address, machine.add_pool(pool).handle)
 

@@ -165,7 +165,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
     if device is not None:
         machine.make_room(device, size)
         if handles:
-            put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
+            put_u64(address, physical_over(machine, device, Backing.create(size, device.index, "physical")).handle)
             return
     physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
     if device is not None:
