@@ -352,6 +352,39 @@ def test_strong_accesses_look_at_the_late_stores_of_their_place_only_and_once() 
     assert steps(400, run) <= 12 * steps(40, run)
 
 
+WAITS = {
+    "of a block": ("mbarrier.arrive.shared.b64 %d1, [bar];", 1),
+    "of a block, after fences": ("fence.acq_rel.gpu; mbarrier.arrive.shared.b64 %d1, [bar];", 1),
+    "of a cluster": (
+        "mapa.shared::cluster.u32 %r2, %r2, %r1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r2];",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WAITS)
+def test_threads_that_wait_for_an_mbarrier_take_linear_time(kind: str) -> None:
+    """To tell for each wait all threads of the block what they know would take the square of the threads."""
+    arrive, blocks = WAITS[kind]
+    text = kernel(
+        f"""mov.u32 %r0, %tid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, bar; setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared.b64 [bar], %r1; barrier.cluster.arrive; barrier.cluster.wait;
+    mov.u32 %r1, %cluster_ctarank; xor.b32 %r1, %r1, 1; {arrive}
+W:  mbarrier.test_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W; barrier.cluster.arrive; barrier.cluster.wait;""",
+        3,
+        ".shared .align 8 .b64 bar;\n",
+    ).replace("sm_80", "sm_90")
+
+    def measured(threads: int) -> int:
+        memory = module("emulator.machine.space").Space(watch=True)
+        memory.executor, memory.races = "scalar", True
+        entry = ptx.load(text.encode(), memory, architecture=(9, 0)).entries["k"]
+        return steps(entry, lambda entry: entry.run((blocks, 1, 1), (threads, 1, 1), 0, b"", cluster=(blocks, 1, 1)))
+
+    measured(1)
+    assert measured(200) <= 12 * measured(20)
+
+
 def test_the_report_of_an_instruction_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that store the same value without a barrier between them may do that in each iteration."""
     races, made = module("emulator.ptx.running.races").Watch, []

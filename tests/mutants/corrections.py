@@ -3102,6 +3102,25 @@ CORRECTIONS = [
     ),
     Correction(
         "a third attack of an hour",
+        "threads that wait for an mbarrier take the square of the threads with racecheck",
+        "emulator/ptx/checking/access_order.py",
+        old="            self.meet([block], None)\n",
+        new=(
+            "            [self.knows(who) for who in range(self.launch.threads)]\n"
+            "            self.meet([block], None)\n"
+        ),
+        test="emulator/test_ptx_linear.py::test_threads_that_wait_for_an_mbarrier_take_linear_time[of a block]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "threads that wait for an mbarrier on which another block arrives take the cube of the threads with racecheck",
+        "emulator/ptx/running/units/late_units.py",
+        old="                arrived = home.completed.pop(place, [])\n",
+        new="                arrived = home.completed.get(place, [])\n",
+        test="emulator/test_ptx_linear.py::test_threads_that_wait_for_an_mbarrier_take_linear_time[of a cluster]",
+    ),
+    Correction(
+        "a third attack of an hour",
         "a signal handler inside a call of the emulator waits for a lock of another thread, which waits for that call",
         "ownership.py",
         old="nullcontext() if releases_later() else lock",

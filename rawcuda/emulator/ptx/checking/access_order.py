@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Knowledge = dict[int, Any]  # made by _of and _merged, and read by known_time
     Shared = dict[int, Knowledge]  # by scope
     Arrival = tuple[Knowledge, list[Shared]]
+    Held = dict[int, dict[int, Any]]  # by block, and there by thread or _REST
     # a line of the PTX; in a function, also the generated lines above it
     Line = Union[int, tuple[int, tuple[int, ...]]]
 
@@ -37,6 +38,7 @@ __all__ = ["SCOPES", "THREADS", "Access", "Order", "Released", "known_time"]
 THREADS = 1024  # the largest number of threads in a block
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 _SPLITS = (15, 10, 5)  # the bits below which each dictionary of knowledge but the last divides the numbers
+_REST = -1  # what all threads of a block hold that have nothing of their own
 _BLOCK_FENCES, _WARP_FENCES = 1 << 50, 1 << 60  # keys of knowledge: + 4 * (block or warp) + scope
 
 
@@ -74,36 +76,37 @@ class Order:
 
     shape   who: a thread of the launch, as 1024 times its block plus its number there
 
+    known   what each thread knows
     fences  the last fence of each thread by scope: its knowledge then, and the time
     fence_times  the times of all fences of a thread, by 4 times the thread plus the scope
-    fenced  the threads whose last fence no barrier has shared
+    fenced  by block, the threads whose last fence no barrier has shared
     shared  what a thread may publish because it has met others at a barrier; one object for all who met
-    publishes  what a thread publishes, until its next fence or a barrier that shares fences
+    publishes  by block, what a thread publishes, until its next fence or a barrier that shares fences
     acquired  what a thread last acquired: the knowledge, what published it, and by whom it reaches
     """
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.time = 1
-        self.known: dict[int, Knowledge] = {}
+        self.known: Held = {}
         self.fences: dict[int, dict[int, tuple[Knowledge, int]]] = {}
         self.fence_times: dict[int, list[int]] = {}
-        self.fenced: set[int] = set()
-        self.shared: dict[int, Shared] = {}
-        self.publishes: dict[int, Released] = {}
+        self.fenced: dict[int, set[int]] = {}
+        self.shared: Held = {}
+        self.publishes: dict[int, dict[int, Released]] = {}
         self.acquired: dict[int, tuple[Knowledge, Released, int]] = {}
         self.arrivals: dict[tuple[int, int], list[Arrival]] = {}
 
     def knows(self, who: int) -> Knowledge:
         """Return the knowledge of a thread."""
-        return self.known.get(who) or {}
+        return _held(self.known, who) or {}
 
     def ordered(self, access: Access, who: int) -> bool:
         """Tell whether an access happens before what a thread does now."""
         other = access.who
         if other == who:
             return True
-        known = self.known.get(who)
+        known = _held(self.known, who)
         if known is None:
             return False
         time, block = access.time, other // THREADS
@@ -134,39 +137,28 @@ class Order:
         """Record that threads have synchronized: all of these blocks, or members of one, perhaps a whole warp."""
         now, self.time = self.time, self.time + 1
         made: Knowledge = {}
-        seen: set[int] = set()
-        everyone = [
-            block.number * THREADS + t
-            for block in blocks
-            for t in (range(self.launch.threads) if members is None else members)
-        ]
-        for who in everyone:
-            known = self.known.get(who)
-            if known is not None and id(known) not in seen:
-                seen.add(id(known))
-                made = _merged(known, made)
+        if members is None:
+            whole, some = [block.number for block in blocks], []
+        else:
+            whole, some = [], [blocks[0].number * THREADS + t for t in members]
+        for known in self._all_held(self.known, whole, some):
+            made = _merged(known or {}, made)
         arrived = self.arrivals.pop((blocks[0].number, barrier), ())
         for known, _ in arrived:
             made = _merged(known, made)
         if self.fenced or self.shared:
-            if members is None:
-                several = [block.number * THREADS for block in blocks]
-            else:
-                several = []
-            if warp >= 0 and members is not None:
-                warps = [everyone[0]]
+            if warp >= 0 and some:
+                warps = [some[0]]
             else:
                 warps = []
-            self._share(everyone, [each for _, shared in arrived for each in shared], several, warps, now)
+            self._share(whole, some, [each for _, shared in arrived for each in shared], warps, now)
         if members is None:
-            met = [-2 - block.number * 2 for block in blocks]
+            met = [-2 - block * 2 for block in whole]
         elif warp >= 0:
             met = [-1 - (blocks[0].number << 6 | warp) * 2]
         else:
-            met = everyone
-        made = _merged(_of(met, now), made)
-        for who in everyone:
-            self.known[who] = made
+            met = some
+        _hold(self.known, whole, some, _merged(_of(met, now), made))
 
     def arrive(self, block: Block, t: int, barrier: int) -> None:
         """Record that a thread has arrived at a barrier without waiting for it."""
@@ -175,10 +167,7 @@ class Order:
     def arrival(self, block: Block, t: int) -> Arrival:
         """Return what a thread gives to those who wait for it: its knowledge now, and what its fences cover."""
         who = block.number * THREADS + t
-        if who in self.shared:
-            shared = [self.shared[who]]
-        else:
-            shared = []
+        shared = [each for each in (_held(self.shared, who),) if each is not None]
         for scope, (known, time) in self.fences.get(who, {}).items():
             shared.append({scope: _merged(_of([who], time), known)})
         now, self.time = self.time, self.time + 1
@@ -198,12 +187,10 @@ class Order:
         """Forget the threads of a block that has ended."""
         first = block.number * THREADS
         for who in range(first, first + self.launch.threads):
-            self.known.pop(who, None)
             self.fences.pop(who, None)
-            self.fenced.discard(who)
-            self.shared.pop(who, None)
-            self.publishes.pop(who, None)
             self.acquired.pop(who, None)
+        for held in (self.known, self.fenced, self.shared, self.publishes):
+            held.pop(block.number, None)
 
     # -- fences
 
@@ -216,26 +203,22 @@ class Order:
             made.update((each, held) for each, held in old.items() if each > level)
         self.fences[who] = made
         self.fence_times.setdefault(who << 2 | level, []).append(now)
-        self.fenced.add(who)
-        self.publishes.pop(who, None)
+        self.fenced.setdefault(who // THREADS, set()).add(who)
+        self.publishes.get(who // THREADS, {}).pop(who, None)
 
-    def _share(self, members: list[int], arrived: list[Shared], blocks: list[int], warps: list[int], now: int) -> None:
-        """Let each member of a barrier publish what the fences of all of them cover.
+    def _share(self, blocks: list[int], members: list[int], arrived: list[Shared], warps: list[int], now: int) -> None:
+        """Let all threads of these blocks, or members of one, publish what the fences of all of them cover.
 
-        shape   blocks, warps: one thread of each block or warp whose threads are all members
+        shape   warps: one thread of each warp whose threads are all members
         """
-        found = {id(each): each for each in arrived}
-        several, own = False, []
+        held = self._all_held(self.shared, blocks, members)
+        found = {id(each): each for each in (*arrived, *held) if each is not None}
+        own = {who for block in blocks for who in self.fenced.pop(block, ())}
         for who in members:
-            shared = self.shared.get(who)
-            if shared is None:
-                several = True
-            else:
-                found[id(shared)] = shared
-            if who in self.fenced:
-                self.fenced.discard(who)
-                own.append(who)
-        if not own and (not found or len(found) == 1 and not several):
+            if who in self.fenced.get(who // THREADS, ()):
+                self.fenced[who // THREADS].discard(who)
+                own.add(who)
+        if not own and (not found or len(found) == 1 and None not in held):
             return
         made: Shared = {}
         for each in found.values():
@@ -252,21 +235,36 @@ class Order:
                     to = _merged(_of([who], time), to)
                 made[scope] = to
         for scope, to in made.items():
-            met = [_block_fences(who, scope) for who in blocks] + [_warp_fences(who, scope) for who in warps]
+            met = [_block_fences(block * THREADS, scope) for block in blocks]
+            met += [_warp_fences(who, scope) for who in warps]
             made[scope] = _merged(_of(met, now), to)
-        self.shared.update(dict.fromkeys(members, made))
+        _hold(self.shared, blocks, members, made)
+        for block in blocks:
+            self.publishes.pop(block, None)
         for who in members:
-            self.publishes.pop(who, None)
+            self.publishes.get(who // THREADS, {}).pop(who, None)
+
+    def _all_held(self, held: Held, blocks: list[int], members: list[int]) -> list[Any]:
+        """Return each thing once that all threads of these blocks, or members of one, hold, and None for nothing."""
+        found = [_held(held, who) for who in members]
+        for block in blocks:
+            own = dict(held.get(block, {}))
+            rest = own.pop(_REST, None)
+            found += own.values()
+            if len(own) < self.launch.threads:
+                found.append(rest)
+        return list({id(each): each for each in found}.values())
 
     def published(self, released: Released | None, who: int) -> Released | None:
         """Return what a place publishes after a strong write of a thread, in addition to what it published before."""
-        own = self.publishes.get(who)
+        of_block = self.publishes.setdefault(who // THREADS, {})
+        own = of_block.get(who)
         if own is None:
-            own = self.publishes[who] = Released({who})
+            own = of_block[who] = Released({who})
             for scope, (known, time) in self.fences.get(who, {}).items():
                 own.add(_reach(scope, who), known)
                 own.add(_reach(scope, who), _of([who], time))
-            for scope, known in self.shared.get(who, {}).items():
+            for scope, known in (_held(self.shared, who) or {}).items():
                 own.add(_reach(scope, who), known)
         if not own.known or not released:
             return own if own.known else released
@@ -293,13 +291,29 @@ class Order:
                 own = known  # what the place publishes has only grown
             else:
                 own = _merged(own, known)
-            self.known[who] = own
+            _hold(self.known, [], [who], own)
             self.acquired[who] = known, released, reach
 
     def running(self) -> int:
         """Return the thread that runs."""
         block: Any = self.launch.block
         return block.number * THREADS + block.running  # type: ignore[no-any-return]
+
+
+def _held(held: Held, who: int) -> Any:
+    """Return what a thread holds, or None."""
+    own = held.get(who // THREADS)
+    if own is None:
+        return None
+    return own.get(who, own.get(_REST))
+
+
+def _hold(held: Held, blocks: list[int], members: list[int], value: Any) -> None:
+    """Let all threads of these blocks, or members of one, hold something."""
+    for block in blocks:
+        held[block] = {_REST: value}
+    for who in members:
+        held.setdefault(who // THREADS, {})[who] = value
 
 
 def _reach(scope: int, who: int) -> int:

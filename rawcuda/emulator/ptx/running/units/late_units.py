@@ -77,7 +77,7 @@ class Late:
         self.promised: dict[int, list[tuple[int, Callable[[], None]]]] = {}  # by the place of a barrier
         self.pending = 0  # the number of all these, and of what the promised work refers to
         # What threads of other blocks gave on arrival, by the place of a barrier: in this phase, by the number of the
-        # block and the thread, and in the last one.
+        # block and the thread, and in the last one, until a thread of this block has waited for it.
         self.visitors: dict[int, dict[tuple[int, int], Arrival]] = {}
         self.completed: dict[int, list[Arrival]] = {}
 
@@ -330,7 +330,11 @@ class Late:
             return False
         self._notice()
         if self.block.launch.history is not None:
-            self.block.launch.history.order(home.completed.get(place, ()))
+            if home is self:  # then it tells all threads that may wait there
+                arrived = home.completed.pop(place, [])
+            else:
+                arrived = home.completed.get(place, [])
+            self.block.launch.history.order(arrived)
         return True
 
     def promise(self, address: int, generic: bool, work: Callable[[], None], counts: int = 1) -> None:
