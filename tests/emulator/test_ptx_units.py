@@ -1018,3 +1018,19 @@ def test_a_product_of_float64_is_rounded_as_it_says(opcode: str, mode: str, sign
     out = machine.buffer("Q", 1)
     machine.run("k", out, block=32)
     assert out.values()[0] & 1 == bits
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    ["mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64"],
+)
+def test_a_product_of_float64_is_not_rounded_before_the_sum(opcode: str) -> None:
+    """The square of 1 + 2**-30, minus 1 + 2**-29."""
+    body = f"""mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 3; setp.eq.u32 %p1, %r2, 0;
+    mov.f64 %g1, 0d0000000000000000; @%p1 mov.f64 %g1, 0d3FF0000000400000; mov.f64 %g2, 0dBFF0000000800000;
+    {opcode} {{%g3,%g4}}, {{%g1}}, {{%g1}}, {{%g2,%g2}};
+    mul.wide.u32 %d1, %r1, 16; add.u64 %d1, %out, %d1; st.global.v2.f64 [%d1], {{%g3,%g4}};"""
+    machine = Machine(kernel(body, ".param .u64 out").replace(".target sm_75", ".target sm_80"))
+    out = machine.buffer("d", 64)
+    machine.run("k", out, block=32)
+    assert out.values() == [2.0**-60] * 64

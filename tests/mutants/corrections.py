@@ -3121,6 +3121,17 @@ CORRECTIONS = [
     ),
     Correction(
         "a third attack of an hour",
+        "a product of float64 matrices is rounded before the sum",
+        "emulator/ptx/running/units/matrix_units.py",
+        old="        fma: Callable[[float, float, float], float] = fma_64\n",
+        new="        fma: Callable[[float, float, float], float] = lambda a, b, c: a * b + c\n",
+        test=(
+            "emulator/test_ptx_units.py::test_a_product_of_float64_is_not_rounded_before_the_sum"
+            "[mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64]"
+        ),
+    ),
+    Correction(
+        "a third attack of an hour",
         "a signal handler inside a call of the emulator waits for a lock of another thread, which waits for that call",
         "ownership.py",
         old="nullcontext() if releases_later() else lock",

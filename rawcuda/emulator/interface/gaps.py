@@ -140,7 +140,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "products of tensor cores",
-        "sums of floats are made in double precision and rounded once: their last bits differ from those of a GPU",
+        "sums of floats other than f64 are made in double precision and rounded once: their last bits differ from "
+        "those of a GPU",
     ),
     (
         "asynchronous copies",

@@ -4,8 +4,8 @@ What it is   `multiply`, D = A B + C; `load`, `store`, which map the elements of
              for movmatrix; `rows_to_lanes` and back for ldmatrix and stmatrix.
 How          A plan has the place of each element of A, B, C and D in the registers of the lanes. For mma, the ISA
              specifies the places. For wmma, it does not: results have the places of a GPU of sm_80, and other fragments
-             are stored row by row. Products of floats are summed in double precision and rounded once; sums of integers
-             are exact.
+             are stored row by row. Sums of float64 are chains of fused multiplications and additions. Products of other
+             floats are summed in double precision and rounded once; sums of integers are exact.
 Source       PTX ISA, "Matrix Fragments for mma", "wmma.load", "ldmatrix", "movmatrix"
 Read next    late_units.py
 """
@@ -13,11 +13,11 @@ Read next    late_units.py
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import mul
 
 from ..half import to_half
-from ..rounding import directed_fma
+from ..rounding import directed_fma, fma_64
 from .small_units import numbers
 
 TYPE_CHECKING = False
@@ -204,17 +204,17 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
     for rows, columns in zip(plan.rows, plan.columns):
         left = [[a[at] for at in row] for row in rows]
         right = [[b[at] for at in column] for column in columns]
-        if plan.mode != "rn":
+        if a_type == "f64":
             product = []  # each product is rounded with what was added up before
         elif a_type == "b1":
             product = _of_bits(left, right, plan.combine)
         else:
             product = [sum(map(mul, row, column)) for row in left for column in right]
         made.append(product)
-    if plan.mode == "rn":
-        sums = [made[number][at] + c[place] for place, (number, at) in enumerate(plan.results)]
+    if a_type == "f64":
+        sums = _of_doubles(plan, a, b, c)
     else:
-        sums = _directed(plan, a, b, c)
+        sums = [made[number][at] + c[place] for place, (number, at) in enumerate(plan.results)]
     each = len(sums) // 32
     if d_type == "s32":
         if plan.saturates:
@@ -229,14 +229,18 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
     return [tuple(sums[lane * each : lane * each + each]) for lane in range(32)]
 
 
-def _directed(plan: Plan, a: Sequence[float], b: Sequence[float], c: Sequence[float]) -> list[Any]:
-    """Return the sums of float64 with a directed rounding: a chain of fused multiplications and additions."""
+def _of_doubles(plan: Plan, a: Sequence[float], b: Sequence[float], c: Sequence[float]) -> list[Any]:
+    """Return the sums of float64, each of which is a chain of fused multiplications and additions."""
     sums: list[Any] = []
+    if plan.mode == "rn":
+        fma: Callable[[float, float, float], float] = fma_64
+    else:
+        fma = partial(directed_fma, 64, plan.mode)
     for place, (number, at) in enumerate(plan.results):
         columns = plan.columns[number]
         total = c[place]
         for left, right in zip(plan.rows[number][at // len(columns)], columns[at % len(columns)]):
-            total = directed_fma(64, plan.mode, a[left], b[right], total)
+            total = fma(a[left], b[right], total)
         sums.append(total)
     return sums
 
