@@ -79,11 +79,8 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
     if numpy is not None:
         try:
             kinds = [numpy.dtype(one.name) for one in (old, new)]
-            with numpy.errstate(all="ignore"):
-                array = numpy.frombuffer(data, kinds[0])
-                if kinds[0].kind == "c" and kinds[1].kind not in "cb":
-                    array = array.real  # as below; NumPy would warn
-                return array.astype(kinds[1]).tobytes()  # type: ignore[no-any-return]
+            if all(kind.isbuiltin == 1 for kind in kinds):  # ml_dtypes may add others, some of which it rounds twice
+                return _by_numpy(numpy, numpy.frombuffer(data, kinds[0]), kinds[1], new)
         except (TypeError, AttributeError):  # a small float, for example, or two small integers of ml_dtypes
             pass
     if new.kind == "float":
@@ -93,6 +90,19 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
         part = of(f"float{new.bits // 2}")
         return b"".join([converted(part, value.real) + converted(part, value.imag) for value in decode(old, data)])
     return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
+
+
+def _by_numpy(numpy: Any, array: Any, kind: Any, new: DType) -> bytes:
+    """Return what NumPy converts, with what it leaves to the CPU as without NumPy: floats that no integer can hold."""
+    with numpy.errstate(all="ignore"):
+        if array.dtype.kind == "c" and kind.kind not in "cb":
+            array = array.real  # as below; NumPy would warn
+        made = array.astype(kind)
+        if array.dtype.kind == "f" and kind.kind in "iu":
+            low, high = (0.0, 2.0**new.bits) if kind.kind == "u" else (-(2.0 ** (new.bits - 1)), 2.0 ** (new.bits - 1))
+            for at in numpy.flatnonzero(~((low <= array) & (array < high))):
+                made[at] = _cast(new, array[at].item())
+    return made.tobytes()  # type: ignore[no-any-return]
 
 
 def _numpy() -> Any:

@@ -3585,6 +3585,22 @@ CORRECTIONS = [
         test="emulator/test_memory.py::test_descriptors_of_pools_and_of_physical_memory_are_told_apart[eager]",
     ),
     Correction(
+        "a third attack of an hour",
+        "astype() rounds otherwise when ml_dtypes is loaded",
+        "arrays/conversion.py",
+        old="            if all(kind.isbuiltin == 1 for kind in kinds):",
+        new="            if True:",
+        test="null/test_view_numbers.py::test_astype_does_not_depend_on_other_modules[float64-bfloat16]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "astype() wraps large floats around only where NumPy is not loaded",
+        "arrays/conversion.py",
+        old="                made[at] = _cast(new, array[at].item())",
+        new="                pass",
+        test="null/test_view_numbers.py::test_astype_does_not_depend_on_other_modules[float64-int32]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -494,6 +494,18 @@ def test_large_integers_are_rounded_once(monkeypatch):
     assert made.astype("float64").tolist() == wanted[2]
 
 
+@pytest.mark.parametrize("new", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "float8_e8m0fnu", "bfloat16"])
+@pytest.mark.parametrize("old", ["float16", "float32", "float64", "complex64", "int64"])
+def test_astype_does_not_depend_on_other_modules(monkeypatch, old, new):
+    pytest.importorskip("ml_dtypes")
+    values = [3e9, math.nan, 1e20, -3e9, math.inf, -math.inf, -1.5, 300, -129, 0.75, 3, 12, 1.00390625 + 1e-15, 2.0**63]
+    with numpy.errstate(all="ignore"):
+        given = numpy.array([2**30 + 2**22 + 1, 3] if old == "int64" else values).astype(old)
+    found = view(given).astype(new).tobytes()
+    monkeypatch.setattr(module("arrays.conversion"), "_numpy", lambda: None)
+    assert found == view(given).astype(new).tobytes()
+
+
 def test_small_integers_are_converted_with_ml_dtypes_loaded():
     pytest.importorskip("ml_dtypes")
     numbers = view(numpy.array([-8, -1, 0, 7], "int8"))
