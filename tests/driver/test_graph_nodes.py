@@ -922,3 +922,22 @@ def test_two_graphs_that_free_each_others_memory_take_their_locks_in_one_order(d
         for thread in threads:
             thread.join(20)
         assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("form", ["child", "branches"])
+def test_a_graph_whose_inner_graphs_were_read_waits_for_no_collection(device, form):
+    graph, inner = device.graph(), device.graph()
+    try:
+        node = graph.embed(inner) if form == "child" else graph.if_then(graph.create_condition())
+    except rawcuda.RawCudaError as error:
+        pytest.skip(str(error))
+    made = node.child if form == "child" else node.branches[0]
+    assert made is (node.child if form == "child" else node.then)
+    made.empty()
+    found = weakref.ref(graph)
+    gc.disable()
+    try:
+        del graph, node, made
+        assert found() is None
+    finally:
+        gc.enable()

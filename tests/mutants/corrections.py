@@ -3601,6 +3601,14 @@ CORRECTIONS = [
         test="null/test_view_numbers.py::test_astype_does_not_depend_on_other_modules[float64-int32]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a graph whose inner graphs were read stays until a garbage collection",
+        "gpu/graphs/nodes.py",
+        old="        graphs[handle] = ref(found)\n",
+        new="        graphs[handle] = lambda: found\n",
+        test="driver/test_graph_nodes.py::test_a_graph_whose_inner_graphs_were_read_waits_for_no_collection[child]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

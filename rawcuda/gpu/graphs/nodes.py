@@ -205,7 +205,7 @@ class Node:
 class ChildNode(Node):
     """A child graph node; `child` is the graph in it."""
 
-    __slots__ = ("_child",)
+    __slots__ = ("_child", "_graphs")
 
     @property
     def child(self) -> Graph:
@@ -213,13 +213,13 @@ class ChildNode(Node):
 
         calls   cuGraphChildGraphNodeGetGraph
         """
-        found = getattr(self, "_child", None)
-        if found is None:
+        known = getattr(self, "_child", None)
+        if known is None:
             handle, graph = cuda_h.CUgraph(), self.graph
             with graph._asking():
                 graph._primary.driver.cuGraphChildGraphNodeGetGraph(cuda_h.CUgraphNode(self.handle), byref(handle))
-            found = self._child = type(graph)._inside(self, handle.value or 0)
-        return found
+            known = self._child = handle.value or 0
+        return _graph_in(self, known)
 
 
 class AllocationNode(Node):
@@ -279,16 +279,12 @@ class ConditionalNode(Node):
     memory, child graphs, empty nodes and conditional nodes.
     """
 
-    __slots__ = ("_branches",)
+    __slots__ = ("_graphs",)
 
     @property
     def branches(self) -> tuple[Graph, ...]:
         """Return the graphs of this node."""
-        found = getattr(self, "_branches", None)
-        if found is None:
-            graph = self.graph
-            found = self._branches = tuple([type(graph)._inside(self, handle) for handle in self._chosen().bodies])
-        return found
+        return tuple([_graph_in(self, handle) for handle in self._chosen().bodies])
 
     @property
     def form(self) -> str:
@@ -325,6 +321,19 @@ class ConditionalNode(Node):
         if not isinstance(given, node_parameters.Choice):
             raise TypeError(f"{self!r} was added by other software, so its graphs are not known")
         return given
+
+
+def _graph_in(node: Any, handle: int) -> Graph:
+    """Return the graph in a node that has a handle. It keeps the node, which therefore refers to it weakly."""
+    graphs: dict[int, ref[Graph]] | None = getattr(node, "_graphs", None)
+    if graphs is None:
+        graphs = node._graphs = {}
+    known = graphs.get(handle)
+    found = known() if known is not None else None
+    if found is None:
+        found = type(node.graph)._inside(node, handle)
+        graphs[handle] = ref(found)
+    return found
 
 
 def _inside(node: Node) -> list[Node]:
