@@ -186,6 +186,8 @@ def examine(thing: Any) -> Side:
             made.target = None
     if is_final:
         thing._side = made
+        if dtype is None and thing.nbytes != form.nbytes:  # another thread has changed virtual memory meanwhile
+            thing._side = None
     return made
 
 

@@ -160,6 +160,22 @@ def test_a_view_that_is_made_during_the_change_shows_what_stays(device, grain, m
         assert [view.nbytes for view in views] == [memory.nbytes] * 2 == [grain] * 2
 
 
+def test_what_grows_during_a_fill_is_filled_as_a_whole_later(device, grain, monkeypatch):
+    copying = module("arrays.copying")
+    with device.virtual_memory(grain, reserve=2 * grain) as memory:
+        prepare = copying.as_argument
+
+        def prepares(address):  # another thread runs when the fill has read the size
+            monkeypatch.setattr(copying, "as_argument", prepare)
+            memory.grow(2 * grain)
+            return prepare(address)
+
+        monkeypatch.setattr(copying, "as_argument", prepares)
+        memory.fill(1)
+        memory.fill(7)
+        assert memory.nbytes == 2 * grain and memory.view()[-1].tolist() == 7
+
+
 @pytest.mark.parametrize("part", ["wait", "undo"])
 def test_close_goes_on_after_an_interrupt(device, library, grain, monkeypatch, part):
     """The most likely place of an interrupt is the wait for the work that may use the memory."""

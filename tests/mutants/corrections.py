@@ -3609,6 +3609,14 @@ CORRECTIONS = [
         test="driver/test_graph_nodes.py::test_a_graph_whose_inner_graphs_were_read_waits_for_no_collection[child]",
     ),
     Correction(
+        "a third attack of an hour",
+        "virtual memory that grows during a fill keeps its old size for later ones",
+        "arrays/copying.py",
+        old="        if dtype is None and thing.nbytes != form.nbytes:",
+        new="        if False:",
+        test="driver/test_memory_virtual.py::test_what_grows_during_a_fill_is_filled_as_a_whole_later",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",
