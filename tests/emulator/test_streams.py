@@ -323,6 +323,21 @@ def test_a_host_function_may_use_managed_memory(monkeypatch):
     assert found == [b"\5\5\5\5"]
 
 
+def test_an_error_has_the_reason_of_its_own_thread(client):
+    def work():
+        client.do("cuCtxSetCurrent", client.context)
+        for address in (0x2000, 0x3000):
+            assert client.code("cuMemFree_v2", address) == 1
+
+    other = threading.Thread(target=work)
+    assert client.code("cuMemFree_v2", 0x1000) == 1
+    other.start()
+    other.join()
+    assert "0x1000" in client.emulator.explain(1)
+    assert client.code("cuMemFree_v2", 0x1000) == 1
+    assert "0x1000" in client.emulator.explain(1) and client.emulator.explain(1) is None
+
+
 def test_two_threads_wait_for_each_other_s_streams(client):
     """Work runs in the thread that waits for it; both threads may run the same work, and both calls must return."""
     log, streams = Log(client), [client.stream(), client.stream()]

@@ -3617,6 +3617,14 @@ CORRECTIONS = [
         test="driver/test_memory_virtual.py::test_what_grows_during_a_fill_is_filled_as_a_whole_later",
     ),
     Correction(
+        "a third attack of an hour",
+        "an error has the reason of another thread's call",
+        "emulator/machine/machine.py",
+        old="        return self.thread().unread.pop(code, newest) or None\n",
+        new="        return newest\n",
+        test="emulator/test_streams.py::test_an_error_has_the_reason_of_its_own_thread[eager0]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

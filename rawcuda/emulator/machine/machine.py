@@ -51,13 +51,17 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 means."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 means.
 
-    __slots__ = ("stack", "capture_mode", "null", "__weakref__")
+    unread  the reason of its newest refused call of each code, or "", until it is asked for
+    """
+
+    __slots__ = ("stack", "capture_mode", "null", "unread", "__weakref__")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
+        self.unread: dict[int, str] = {}
         self.null = 0  # the meaning of stream 0: 2, the per-thread default stream, in a call of a form _ptsz or _ptds
 
 
@@ -547,6 +551,7 @@ class Machine:
 
     def refuse(self, code: int, report: str = "") -> int:
         """Return the code; keep the report of this call, or drop an older report of the same code if there is none."""
+        self.thread().unread[code] = report
         if report:
             self.report(code, report)
         elif code not in STICKY:
@@ -554,10 +559,14 @@ class Machine:
         return code
 
     def explain(self, code: int) -> str | None:
-        """Return the newest unread report for a code; the report of a sticky error stays readable."""
+        """Return the newest unread report for a code: that of a call of this thread if it was refused with this code.
+
+        The report of a sticky error stays readable, in all threads.
+        """
         if code in STICKY:
             return self.unread.get(code)
-        return self.unread.pop(code, None)
+        newest = self.unread.pop(code, None)
+        return self.thread().unread.pop(code, newest) or None
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""
