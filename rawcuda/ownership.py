@@ -149,7 +149,7 @@ def drain() -> None:
                 if forked or release.release(True) is not False:
                     later.pop()
             except Exception as error:  # a defect, which should be told once
-                if not isinstance(error, (RecursionError, ImportError)):
+                if not isinstance(error, (RecursionError, MemoryError, ImportError)):
                     later.pop()
                 raise
     except (IndexError, ImportError):  # another thread took the last one; the interpreter ends and imports nothing more

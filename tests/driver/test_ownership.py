@@ -970,3 +970,27 @@ def test_what_runs_inside_a_call_of_the_driver_waits_for_no_lock(device, use):
             thread.join()
         one.close()
         other.close()
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+def test_a_release_for_which_memory_is_short_is_made_later(device, monkeypatch, how):
+    lifetime, released = module("gpu.core.handles").Lifetime, []
+    call = lifetime._call
+
+    def refused(self):
+        monkeypatch.setattr(lifetime, "_call", counted)
+        raise module("errors").OutOfMemory("short", code=2)
+
+    def counted(self):
+        call(self)
+        released.append(self.value)
+
+    memory = device.allocate(64)
+    handle = memory.handle
+    monkeypatch.setattr(lifetime, "_call", refused)
+    if how == "closed":
+        memory.close()
+    del memory
+    for _ in range(2):
+        owned.drain()
+    assert released == [handle]

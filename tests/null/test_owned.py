@@ -202,7 +202,7 @@ def test_a_release_that_raises_is_told_once():
             done.append(self)
 
     done = []
-    for error, again in ((ValueError, False), (KeyboardInterrupt, True), (RecursionError, True)):
+    for error, again in ((ValueError, False), (KeyboardInterrupt, True), (RecursionError, True), (MemoryError, True)):
         owned.dropped.append(defective := Defective(error))
         with pytest.raises(error):
             owned.drain()

@@ -18,7 +18,7 @@ from ctypes import byref
 
 from ...driver import NoRoom
 from ...errors import CudaError, ForkedAfterInit
-from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
+from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
 from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
 from .context import PrimaryContext
@@ -191,7 +191,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         """Release the handle, unless that was done already, or no handle was created; raise no error.
 
         late     called from drain(): nobody asked for this release now, so it does not wait for the end of a stream
-        returns  False if a capture forbids the release: try again later
+        returns  False if a capture forbids the release, or memory is short: try again later
         """
         failed = 0
         if tokens and self.kind is MODULE:  # it may have been collected, and a function of one of its kernels not
@@ -202,9 +202,12 @@ class Lifetime(Cell):  # type: ignore[misc]
             if self.value is not None and not self._free(late):
                 self.taken.release()
                 return False
-        except CudaError as error:  # the context is lost
+        except CudaError as error:  # the context is lost, or the host has no memory left for the release
             failed = error.code
             self.primary.driver.unnoticed(error)
+            if failed == OUT_OF_MEMORY:
+                self.taken.release()
+                return False
         except ForkedAfterInit:
             pass
         except BaseException as error:  # an interrupt, most likely of the wait before the releasing call
