@@ -7,13 +7,16 @@ has reached the Python code that made the call.
 from __future__ import annotations
 
 import _thread
+import contextlib
 import ctypes
+import gc
 import linecache
 import operator
 import signal
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -373,6 +376,32 @@ def test_an_exception_that_nobody_claims_is_raised_in_the_thread_a_moment_later(
     with pytest.raises(Late):
         interrupts.claim()
     spin(0.2)  # it does not come twice
+
+
+@pytest.mark.parametrize("how", ["claimed", "late"])
+def test_an_exception_that_was_raised_keeps_nothing_of_the_call(how):
+    """Memory of another process stayed open, because a frame of an interrupted copy used it."""
+    interrupts, kept = module("emulator.machine.recovery").Interrupts(), []
+
+    class Used:
+        pass
+
+    def call():
+        used = Used()
+        kept.append(weakref.ref(used))
+        interrupts.keep(Late())
+        if how == "claimed":
+            interrupts.claim()
+        spin(5)
+
+    gc.disable()
+    try:
+        with contextlib.suppress(Late):
+            call()
+        spin(0.3)  # until the helper thread has ended
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_late_exception_comes_in_no_thread_that_is_about_to_start(monkeypatch):

@@ -3641,6 +3641,22 @@ CORRECTIONS = [
         test="null/test_owned.py::test_a_release_that_raises_is_told_once",
     ),
     Correction(
+        "a third attack of an hour",
+        "an interrupt that was raised late keeps the frames of the call",
+        "emulator/machine/recovery.py",
+        old="self.is_done, self._caught = True, None",
+        new="self.is_done = True",
+        test="emulator/test_interrupts.py::test_an_exception_that_was_raised_keeps_nothing_of_the_call[late]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "an interrupt that was claimed keeps the frames of the call",
+        "emulator/machine/recovery.py",
+        old="                    del caught",
+        new="                    pass",
+        test="emulator/test_interrupts.py::test_an_exception_that_was_raised_keeps_nothing_of_the_call[claimed]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

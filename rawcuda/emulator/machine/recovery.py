@@ -250,7 +250,10 @@ class Interrupts:
         if self._kept:
             caught = self._kept.pop(_thread.get_ident(), None)
             if caught is not None:
-                raise caught
+                try:
+                    raise caught
+                finally:
+                    del caught  # or it would refer to itself, by its traceback and this frame
 
     def drop(self) -> None:
         """Drop all exceptions that are kept, because the program ends."""
@@ -263,11 +266,13 @@ class _Late:
     __slots__ = ("_interrupts", "_ident", "_caught", "is_done")
 
     def __init__(self, interrupts: Interrupts, ident: int, caught: BaseException) -> None:
-        self._interrupts, self._ident, self._caught, self.is_done = interrupts, ident, caught, False
+        self._interrupts, self._ident, self.is_done = interrupts, ident, False
+        self._caught: BaseException | None = caught
 
     def __bool__(self) -> bool:
-        self.is_done = True
-        if self._interrupts._kept.get(self._ident) is self._caught:
+        is_kept = self._interrupts._kept.get(self._ident) is self._caught
+        self.is_done, self._caught = True, None  # with its traceback, it keeps what the frames of the call use
+        if is_kept:
             self._interrupts.claim()
         return False
 
