@@ -235,3 +235,25 @@ def test_a_launch_keeps_an_exporter_that_is_a_tuple(device):
         made = graph.instantiate()
         assert any([each is exporter for each in made._keeping])
         made.close(), graph.close()
+
+
+@pytest.mark.parametrize("how", ["its end", "an exception"])
+def test_a_capture_whose_end_lacks_memory_is_ended_later(device, monkeypatch, how):
+    calls = device._primary.calls
+
+    def refused(*_):
+        monkeypatch.undo()
+        raise rawcuda.OutOfMemory("short", code=2)
+
+    with device.allocate(64) as memory, device.stream() as stream:
+        monkeypatch.setattr(calls, "cuStreamEndCapture", refused)
+        with pytest.raises(rawcuda.OutOfMemory if how == "its end" else KeyError) as kept:
+            with stream.capture():
+                memory.fill(1, stream=stream)
+                if how == "an exception":
+                    raise KeyError
+        with stream.capture() as graph:
+            memory.fill(2, stream=stream)
+        graph.launch(stream)
+        assert memory.view()[0].tolist() == 2 and kept.value is not None
+        graph.close()

@@ -18,7 +18,7 @@ from ...arguments import as_choice
 from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit, worded
 from ...headers import cuda_h
-from ...headers.status import STREAM_CAPTURE_WRONG_THREAD
+from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_WRONG_THREAD
 from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import (
@@ -170,8 +170,11 @@ class Recording:
         finally:
             capturing.pop(_NEXT, None)
 
-    def _end(self, is_wanted: bool) -> None:
-        """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted."""
+    def _end(self, is_wanted: bool, is_late: bool = False) -> None:
+        """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted.
+
+        is_late  drain() calls this, and tries again if the capture goes on
+        """
         if self._state != "begun":
             return
         failed: Exception | None = None
@@ -179,7 +182,10 @@ class Recording:
             self._primary.calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self._result))
         except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
             failed = error
-            if getattr(error, "code", 0) == STREAM_CAPTURE_WRONG_THREAD:  # it goes on, and its own thread can end it
+            code = getattr(error, "code", 0)
+            if code in (STREAM_CAPTURE_WRONG_THREAD, OUT_OF_MEMORY):  # it goes on, and its own thread can end it later
+                if code == OUT_OF_MEMORY and not is_late:
+                    dropped.append(self)
                 if is_wanted:
                     raise
                 return
@@ -212,8 +218,8 @@ class Recording:
             )
 
     def release(self, late: bool) -> bool:
-        """End the capture of a with block that was left without its end; return False if only another thread can."""
-        self._end(False)
+        """End the capture of a with block that was left without its end; return False if that must wait."""
+        self._end(False, True)
         return not self.is_in_progress
 
     def __del__(self) -> None:
