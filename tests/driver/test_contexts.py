@@ -1,6 +1,7 @@
 """Our context is pushed where it is needed, whichever context is current, and an error leaves no context pushed."""
 
 import array
+import contextlib
 import ctypes
 import threading
 
@@ -278,3 +279,27 @@ def test_a_launch_asks_for_the_context_first_so_that_no_call_fails(device):
                 launch()
             assert contexts == [device.context] and current() is None
         stream.synchronize()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("how", ["a call", "a with block"])
+def test_a_pop_that_lacks_memory_is_made_again(device, monkeypatch, how, traced):
+    primary, tries = device._primary, []
+    pop = primary.pop
+
+    def refused(*arguments):
+        tries.append(1)
+        return pop(*arguments) if len(tries) > 1 else 2
+
+    refused.symbol, refused.parameters = pop.symbol, getattr(pop, "parameters", None)
+    with device.event() as event, device.stream() as stream:
+        before = current()
+        monkeypatch.setattr(primary, "pop", refused)
+        with rawcuda.trace(lambda event: None) if traced else contextlib.nullcontext():
+            if how == "a call":
+                event.record(stream)
+            else:
+                with device.current():
+                    pass
+        monkeypatch.undo()
+        assert len(tries) >= 2 and current() == before

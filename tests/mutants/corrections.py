@@ -3665,6 +3665,22 @@ CORRECTIONS = [
         test="driver/test_graph.py::test_a_capture_whose_end_lacks_memory_is_ended_later[its end]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a context stays current after a call whose pop lacks memory",
+        "gpu/core/context.py",
+        old="                if self.pop(_POPPED) and self.is_current():",
+        new="                if self.pop(_POPPED) and False:",
+        test="driver/test_contexts.py::test_a_pop_that_lacks_memory_is_made_again[a call-False]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a context stays current after a with block whose pop lacks memory",
+        "gpu/core/context.py",
+        old="            if code and context.is_current():",
+        new="            if False:",
+        test="driver/test_contexts.py::test_a_pop_that_lacks_memory_is_made_again[a with block-False]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -210,7 +210,8 @@ class PrimaryContext:
             return code
         finally:
             if pushed or self.is_current():  # an interrupt may come after the push
-                self.pop(_POPPED)
+                if self.pop(_POPPED) and self.is_current():  # for want of memory it was not popped
+                    self.pop(_POPPED)
 
     @property
     def is_alone(self) -> bool:
@@ -276,12 +277,15 @@ class Current:
 
     def __exit__(self, *raised: object) -> None:
         # After a sticky error, popping reports the error again; it is ignored, since the error was raised already.
-        if self._pushed and self._context is not None:
+        context = self._context
+        if self._pushed and context is not None:
             self._pushed = False
             if careful:
-                report(self._context.driver, self._context.pop, (ctypes.byref(ctypes.c_void_p()),))
+                code = report(context.driver, context.pop, (ctypes.byref(ctypes.c_void_p()),))
             else:
-                self._context.pop(_POPPED)
+                code = context.pop(_POPPED)
+            if code and context.is_current():  # for want of memory it was not popped
+                context.pop(_POPPED)
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:
