@@ -211,7 +211,7 @@ def test_an_access_of_the_host_while_work_is_pending(python: Python) -> None:
         assert result.stdout.split()[1:3] == ["2", "2"]
 
 
-def test_the_access_is_taken_from_managed_memory_that_is_live_and_from_neighbours_together(
+def test_the_access_is_taken_from_live_managed_memory_with_its_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other allocations are not looked at, and mprotect() is looked up once."""

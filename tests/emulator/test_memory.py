@@ -970,8 +970,9 @@ def test_a_batch_does_not_read_more_indices_than_it_has_entries(client, monkeypa
     memory = client.get("cuMemAllocManaged", 4096, 1)
     for name in ("batches", "managed_entries"):
         entries = module(f"emulator.entries.memories.{name}")
-        take = lambda address, count, *kind, take=entries.take: read.append(count) or take(address, count, *kind)  # noqa: E731
-        monkeypatch.setattr(entries, "take", take)
+        monkeypatch.setattr(
+            entries, "take", lambda at, count, *kind, take=entries.take: read.append(count) or take(at, count, *kind)
+        )
     pairs = [struct.pack("<Q", word) for word in (client.allocate(16), source, 16)]
     code = client.code("cuMemcpyBatchAsync_v2", *pairs, 1, struct.pack("<6i", 1, 0, 0, 0, 0, 0), bytes(16), 2, stream)
     assert code == 1

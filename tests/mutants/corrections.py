@@ -558,8 +558,8 @@ CORRECTIONS = [
         "captures and graphs, read line by line",
         "a capture that another thread tried to end can never be ended",
         "gpu/graphs/recording.py",
-        old='if getattr(error, "code", 0) == STREAM_CAPTURE_WRONG_THREAD:',
-        new="if False:",
+        old="            if code in (STREAM_CAPTURE_WRONG_THREAD, OUT_OF_MEMORY):",
+        new="            if code == OUT_OF_MEMORY:",
         test="driver/test_graph_updates.py::test_a_capture_that_another_thread_cannot_end_goes_on[True]",
     ),
     Correction(
@@ -3304,7 +3304,7 @@ CORRECTIONS = [
         "emulator/machine/host_access.py",
         old="        if found and sum(found[-1]) == address:\n",
         new="        if False:\n",
-        test="emulator/test_devices.py::test_the_access_is_taken_from_managed_memory_that_is_live_and_from_neighbours_together",
+        test="emulator/test_devices.py::test_the_access_is_taken_from_live_managed_memory_with_its_neighbours",
     ),
     Correction(
         "a third attack of an hour",
@@ -3312,7 +3312,7 @@ CORRECTIONS = [
         "emulator/machine/space.py",
         old="            self.managed.pop(base, None)\n",
         new="",
-        test="emulator/test_devices.py::test_the_access_is_taken_from_managed_memory_that_is_live_and_from_neighbours_together",
+        test="emulator/test_devices.py::test_the_access_is_taken_from_live_managed_memory_with_its_neighbours",
     ),
     Correction(
         "a third attack of an hour",

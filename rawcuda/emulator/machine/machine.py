@@ -263,6 +263,10 @@ class Machine:
         strict: bool = False,
         peers: str = "on",
     ) -> None:
+        """Make the state of a machine; the arguments are those of Emulator.
+
+        Why long  it has a line for each part of the state
+        """
         self.lock = threading.RLock()  # a garbage collection inside a call may run a __del__ that makes a call
         self.pid = 0  # 0 until cuInit
         self.counter = itertools.count(1)

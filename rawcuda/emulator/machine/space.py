@@ -239,7 +239,10 @@ class Allocation:
 
 
 class Space:
-    """The memory of one emulated machine."""
+    """The memory of one emulated machine.
+
+    Why long  what is found at an address, what is said about it, and how kernels run in it are one state
+    """
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
         self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported

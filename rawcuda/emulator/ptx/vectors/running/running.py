@@ -97,7 +97,10 @@ class Group:
 
 
 class Run:
-    """One launch."""
+    """One launch.
+
+    Why long  what a launch has, its chunks, its probe and its end are one state
+    """
 
     def __init__(self, compiled: Compiled, launch: Launch, watch: bool, granule: int) -> None:
         self.compiled, self.program, self.launch = compiled, compiled.program, launch
