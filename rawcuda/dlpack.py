@@ -305,6 +305,7 @@ _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addre
 pointers, names = _open_windows()
 immortal_names = {_versioned_address: True, _legacy_address: False}  # their text cannot change: True if versioned
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_undeleted: list[Consumed] = []  # whose deleter could not be called for want of memory: the next consume() calls it
 
 
 class Consumed:
@@ -315,12 +316,19 @@ class Consumed:
     def __init__(self, address: int, deleter: int) -> None:
         self._address, self._deleter = address, deleter
 
-    def __del__(self, prototype: Any = _Deleter, tracing: Any = tracing) -> None:
+    def __del__(
+        self, prototype: Any = _Deleter, pointer: Any = _pointer, late: Any = _undeleted, tracing: Any = tracing
+    ) -> None:
         # With the GIL, as C consumers do: a deleter should take it, but not all do. CPython saves a pending exception
         # around any __del__. A null deleter means that there is nothing to free.
         if self._deleter:
-            deleter, self._deleter = self._deleter, 0
-            prototype(deleter)(self._address)
+            try:
+                deleter, address = prototype(self._deleter), pointer(self._address)
+            except MemoryError:
+                late.append(self)
+                return
+            self._deleter = 0
+            deleter(address)
             if tracing.listeners:
                 tracing.emit(tracing.Step("dlpack", f"deleter({self._address:#x})", "called by us", self._address))
 
@@ -331,6 +339,11 @@ def consume(capsule: Any) -> Consumed:
     Callers must check everything before; the tensor cannot be refused afterwards.
     raises   ProtocolError   as for identify()
     """
+    if _undeleted:
+        try:
+            _undeleted.pop().__del__()
+        except IndexError:  # another thread took the last one
+            pass
     with taking:
         address, versioned = identify(capsule)
         deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]

@@ -3681,6 +3681,14 @@ CORRECTIONS = [
         test="driver/test_contexts.py::test_a_pop_that_lacks_memory_is_made_again[a with block-False]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a MemoryError in the finalizer of what was consumed keeps the exporter's array",
+        "dlpack.py",
+        old="                late.append(self)\n",
+        new="                self._deleter = 0\n",
+        test="null/test_dlpack_import.py::test_a_deleter_that_could_not_be_called_for_want_of_memory_is_called_later",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

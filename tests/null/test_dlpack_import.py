@@ -729,3 +729,18 @@ def test_an_array_that_another_thread_reshapes_meanwhile(before, after, python):
         assert made.strides[0] == 0  # the stride of an extent of 1 says nothing
     """
     python(code, flags=("-W", "ignore"), check=True)
+
+
+def test_a_deleter_that_could_not_be_called_for_want_of_memory_is_called_later(monkeypatch):
+    dlpack, tensor = module("dlpack"), Tensor()
+    finalizer = dlpack.Consumed.__del__
+
+    def short(*_):
+        monkeypatch.undo()
+        raise MemoryError
+
+    monkeypatch.setattr(finalizer, "__defaults__", (short, *finalizer.__defaults__[1:]))
+    dlpack.consume(tensor.capsule())
+    assert tensor.freed == 0
+    dlpack.consume(Tensor().capsule())
+    assert tensor.freed == 1
