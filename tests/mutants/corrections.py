@@ -3500,8 +3500,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "a MemoryError ends the thread that answers for what is shared",
         "gpu/processes/server.py",
-        old="            except MemoryError:  # what was",
-        new="            except ZeroDivisionError:  # what was",
+        old="            except MemoryError:  # a connection",
+        new="            except ZeroDivisionError:  # a connection",
         test="driver/test_sharing.py::test_the_owner_goes_on_when_its_memory_is_short[poll]",
     ),
     Correction(
