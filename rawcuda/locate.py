@@ -363,7 +363,9 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
         while not below.startswith(tuple(ours)):
             status, owner = os.stat(below), os.lstat(below).st_uid
             mode, above = status.st_mode, os.path.dirname(below)
-            others = stat.S_IWOTH | (stat.S_IWGRP if private and status.st_gid != os.geteuid() else 0)
+            others = stat.S_IWOTH
+            if private and mode & stat.S_IWGRP and (status.st_gid != os.geteuid() or _has_list(below)):
+                others |= stat.S_IWGRP
             if mode & others and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
                 raise PermissionError(f"{below} can be written by {who}, so {path} is not used: chmod {option} {below}")
             if private and owner not in (0, os.geteuid()):
@@ -376,6 +378,14 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
                     "used: install it elsewhere"
                 )
             below = above
+
+
+def _has_list(path: str) -> bool:
+    """Tell whether a list (ACL) gives rights to others; the bits of the group are the most that it gives then."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(path)
+    except (AttributeError, OSError):
+        return False
 
 
 def refuse_toolkit(path: str) -> None:

@@ -3689,6 +3689,14 @@ CORRECTIONS = [
         test="null/test_dlpack_import.py::test_a_deleter_that_could_not_be_called_for_want_of_memory_is_called_later",
     ),
     Correction(
+        "a third attack of an hour",
+        "a user to whom a list of rights permits it exchanges the cache",
+        "locate.py",
+        old=" or _has_list(below)):",
+        new="):",
+        test="null/test_locate.py::test_a_list_of_rights_for_another_user_counts_as_a_group_that_may_write",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

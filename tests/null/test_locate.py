@@ -1,6 +1,7 @@
 """The places where a driver is searched for: never the current directory, and each with a reason."""
 
 import os
+import struct
 import subprocess
 import sys
 
@@ -173,6 +174,29 @@ def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, mon
     with pytest.raises(PermissionError, match="by user 999"):
         locate.refuse_planted(str(kit / "bin/nvcc"))
     monkeypatch.undo()  # pytest deletes the folder before it would do this
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="no lists of rights here")
+def test_a_list_of_rights_for_another_user_counts_as_a_group_that_may_write(tmp_path):
+    """With such a list, the bits of the group are the most that it gives."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o770)
+    folder.chmod(0o770)
+    os.chown(folder, -1, os.geteuid())  # the user's own group
+    locate.refuse_planted(str(folder), private=True)
+    none, entries = (
+        2**32 - 1,
+        ((1, 7), (2, 7, 1234), (4, 0), (16, 7), (32, 0)),
+    )  # the owner, a user, group, mask, others
+    rights = b"".join(struct.pack("<HHI", *each[:2], each[2] if len(each) > 2 else none) for each in entries)
+    try:
+        os.setxattr(folder, "system.posix_acl_access", struct.pack("<I", 2) + rights)
+    except OSError as error:
+        pytest.skip(f"no lists of rights in this file system: {error}")
+    with pytest.raises(PermissionError, match="chmod go-w"):
+        locate.refuse_planted(str(folder), private=True)
+    folder.chmod(0o700)
+    locate.refuse_planted(str(folder), private=True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
