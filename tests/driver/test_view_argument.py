@@ -157,5 +157,6 @@ def test_by_the_exchange_table_too(device, add):
     add.launch(rawcuda.In(v), b, c, 6, grid=1, block=6)
     assert c.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     del v
+    rawcuda.synchronize()  # until then, the view is kept: the stream that its exporter named waits for the launch
     assert table.freed == 1
     del table.tensor  # it refers to the memory; CPython 3.13 without the GIL never frees the class, nor the table

@@ -902,6 +902,47 @@ def test_coarse_reciprocal_keeps_the_upper_word() -> None:
         assert got & M32 == 0 and abs(g(got) * g(bits) - 1) < 2.0**-19
 
 
+CARRIED = {
+    "mov": "mov.f64 %f1, 0dFFF8000000000123; st.global.f64 [%out], %f1;",
+    "st": "st.global.f64 [%out], 0dFFF8000000000123;",
+    "st, two": "st.global.v2.f64 [%out], {0dFFF8000000000123, 0dFFF8000000000123};",
+    "selp": "selp.f64 %f1, 0dFFF8000000000123, %f2, %p; st.global.f64 [%out], %f1;",
+    "bits": "fma.rn.f64 %d1, %d2, %d2, %d2; selp.b64 %d1, 0xFFF8000000000123, %d1, %p; st.global.b64 [%out], %d1;",
+    "call": "{ .param .f64 a; .param .f64 q; st.param.f64 [a], 0dFFF8000000000123; call.uni (q), same, (a);"
+    "ld.param.f64 %f1, [q]; st.global.f64 [%out], %f1; }",
+    "part": "{ .param .align 8 .b8 a[8]; .param .f64 q; st.param.f64 [a], 0dFFF8000000000123; call.uni (q), part, (a);"
+    "ld.param.f64 %f1, [q]; st.global.f64 [%out], %f1; }",
+}
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("how", CARRIED)
+def test_a_constant_nan_keeps_its_bits(how: str, executor: str) -> None:
+    """From sm_100 on, compilers keep integers such as -1 and doubles in the same registers."""
+    head = """.version 8.7\n.target sm_100\n.address_size 64
+    .func (.param .f64 r) same(.param .f64 a) { .reg .f64 %f; ld.param.f64 %f, [a]; st.param.f64 [r], %f; ret; }
+    .func (.param .f64 r) part(.param .align 8 .b8 a[8]) { .reg .f64 %f; ld.param.f64 %f, [a]; st.param.f64 [r], %f;
+    ret; }
+    """
+    text = (
+        head
+        + f""".entry k(.param .u64 o) {{ .reg .b64 %out, %d<3>; .reg .f64 %f<3>; .reg .pred %p;
+    ld.param.u64 %out, [o]; mov.f64 %f2, 0d0000000000000000; mov.b64 %d2, 0; setp.eq.u64 %p, %d2, 0; {CARRIED[how]}
+    ret; }}"""
+    )
+    here = Machine(text, executor=executor, architecture=(10, 0))
+    out = here.buffer("Q", [0, 0])
+    here.run("k", out)
+    assert out.values()[0] == 0xFFF8000000000123
+
+
+def test_a_constant_single_nan_that_is_stored_keeps_its_bits() -> None:
+    here = Machine(kernel("st.global.f32 [%out], 0fFFC00123; st.global.v2.f32 [%out+8], {0fFFC00123, 0f7F800001};"))
+    out = here.buffer("I", [0] * 4)
+    here.run("k", out)
+    assert out.values() == [0xFFC00123, 0, 0xFFC00123, 0x7F800001]
+
+
 def test_a_nan_of_arithmetic_is_the_hardware_one() -> None:
     assert run("sub.f32 D, A, B", "fff", [(of_f(math.inf), of_f(math.inf))]) == [0x7FFFFFFF]
 

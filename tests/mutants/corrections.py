@@ -3697,6 +3697,22 @@ CORRECTIONS = [
         test="null/test_locate.py::test_a_list_of_rights_for_another_user_counts_as_a_group_that_may_write",
     ),
     Correction(
+        "a third attack of an hour",
+        "a constant double that is a NaN loses its bits",
+        "emulator/ptx/translating/emitting/emit.py",
+        old='if text == "NAN" and type == "f64":',
+        new="if False:",
+        test="emulator/test_ptx_opcodes.py::test_a_constant_nan_keeps_its_bits[bits-scalar]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a constant NaN loses its bits in a store",
+        "emulator/ptx/translating/emitting/access.py",
+        old="        if type in FLOAT_TYPES and isinstance(source, (Float, Int)):",
+        new="        if False:",
+        test="emulator/test_ptx_opcodes.py::test_a_constant_single_nan_that_is_stored_keeps_its_bits",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

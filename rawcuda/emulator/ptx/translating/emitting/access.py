@@ -22,7 +22,7 @@ from ...reading.syntax import BITS, Address, Float, Instruction, Int, Register, 
 from ..table.forms import check_read, check_written, fits
 from ..unit import CLUSTER_BITS
 from .checks import CheckEmitter
-from .emit import FLOAT_TYPES, Note, mask
+from .emit import FLOAT_TYPES, Note, bits_of_constant, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class AccessEmitter(CheckEmitter):
             else:
                 wanted = "f64"
             return self.kept(source, wanted)
+        if type in FLOAT_TYPES and isinstance(source, (Float, Int)):
+            return f"{bits_of_constant(source, BITS[type]):#x}"
         if type in FLOAT_TYPES and not isinstance(source, Register):
             return f"bits_of_{BITS[type]}({self.value(source, type)})"
         return self.value(source, f"b{BITS[type]}" if type in FLOAT_TYPES else type)
@@ -619,9 +621,12 @@ class AccessEmitter(CheckEmitter):
             plain = f"b{bits}"
         else:
             plain = type
-        value = self.kept(source, ("f32" if bits == 32 else "f64") if as_float else plain)
-        if not as_float and plain in FLOAT_TYPES:
-            value = f"bits_of_{bits}({value})"
+        if isinstance(source, (Float, Int)) and plain in FLOAT_TYPES:
+            value = f"{bits_of_constant(source, bits):#x}"
+        else:
+            value = self.kept(source, ("f32" if bits == 32 else "f64") if as_float else plain)
+            if not as_float and plain in FLOAT_TYPES:
+                value = f"bits_of_{bits}({value})"
         self.put(f"pack({code!r}, {name}, {offset}, {value})")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...reading.syntax import Operand
     from ..unit import Unit
 
-__all__ = ["Emitter", "Line", "Note", "mask", "plain_float"]
+__all__ = ["Emitter", "Line", "Note", "bits_of_constant", "mask", "plain_float"]
 
 FLOAT_TYPES = ("f32", "f64")
 
@@ -154,7 +154,7 @@ class Emitter:
                     return "True"
                 return "False"
             if type in FLOAT_TYPES:
-                return plain_float(float_of_bits(operand.value, BITS[type]))
+                return self._constant(operand, type)
             number = operand.value & (1 << BITS[type]) - 1
             if number < 4096:
                 return str(number)
@@ -193,7 +193,7 @@ class Emitter:
             return text
         if not isinstance(operand, Register):
             if text == "NAN":
-                return f"float_of_32({_bits(operand):#x})"
+                return f"float_of_32({bits_of_constant(operand, 32):#x})"
             return text
         held = self.holds_float[operand.index] and operand.index not in self.copied
         if held:
@@ -227,14 +227,14 @@ class Emitter:
             self.prologue.append(Line(0, text, self.line, None))
         return made
 
-    def _constant(self, operand: Float, type: str) -> str:
-        if type == "f64":
-            return plain_float(operand.value)
-        if type == "f32":
-            return plain_float(float_of_bits(single_bits(operand), 32))
-        if BITS[type] <= 32:
-            return f"{single_bits(operand) & (1 << BITS[type]) - 1:#x}"
-        return f"{struct.unpack('<Q', struct.pack('<d', operand.value))[0]:#x}"
+    def _constant(self, operand: Float | Int, type: str) -> str:
+        bits = bits_of_constant(operand, BITS[type])
+        if type not in ("f32", "f64"):
+            return f"{bits:#x}"
+        text = plain_float(float_of_bits(bits, BITS[type]))
+        if text == "NAN" and type == "f64":  # of a float32, arithmetic needs no other bits; see kept()
+            return f"float_of_64({bits:#x})"
+        return text
 
     def special(self, operand: Special) -> str:
         """Return the expression of a special register."""
@@ -300,11 +300,15 @@ def single_bits(operand: Float) -> int:
         return 0x7F800000
 
 
-def _bits(constant: Operand) -> int:
-    """Return the 32 bits of a constant float32."""
-    if isinstance(constant, Float):
-        return single_bits(constant)
-    return getattr(constant, "value", 0) & 0xFFFFFFFF
+def bits_of_constant(constant: Operand, width: int) -> int:
+    """Return the bits of a constant."""
+    if not isinstance(constant, Float):
+        bits = getattr(constant, "value", 0)
+    elif width <= 32:
+        bits = single_bits(constant)
+    else:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", constant.value))
+    return bits & (1 << width) - 1
 
 
 def float_of_bits(bits: int, width: int) -> float:
