@@ -2530,8 +2530,8 @@ CORRECTIONS = [
         "emulator_itself_failed",
         "a float is half of a register",
         "emulator/ptx/translating/emitting/emit.py",
-        old="if BITS[type] <= 32:",
-        new="if BITS[type] == 32:",
+        old="elif width <= 32:",
+        new="elif width == 32:",
         test="emulator/test_executors.py::test_bits_that_no_number_has[a float as half of a register-scalar]",
     ),
     Correction(
@@ -3511,14 +3511,6 @@ CORRECTIONS = [
         old="        except MemoryError:\n            pass\n",
         new="        except ZeroDivisionError:\n            pass\n",
         test="driver/test_sharing.py::test_the_owner_goes_on_when_its_memory_is_short[register]",
-    ),
-    Correction(
-        "a third attack of an hour",
-        "a MemoryError lets the thread that answers forget a user",
-        "gpu/processes/server.py",
-        old="                connection.shutdown(socket.SHUT_WR)\n",
-        new="                self._used.pop(number)[1].users.pop(connection)\n",
-        test="driver/test_sharing.py::test_the_owner_goes_on_when_its_memory_is_short[sent]",
     ),
     Correction(
         "a third attack of an hour",
