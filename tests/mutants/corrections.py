@@ -2527,14 +2527,6 @@ CORRECTIONS = [
         ),
     ),
     Correction(
-        "emulator_itself_failed",
-        "a float is half of a register",
-        "emulator/ptx/translating/emitting/emit.py",
-        old="elif width <= 32:",
-        new="elif width == 32:",
-        test="emulator/test_executors.py::test_bits_that_no_number_has[a float as half of a register-scalar]",
-    ),
-    Correction(
         "ptx_run",
         "a register names a barrier that does not exist",
         "emulator/ptx/running/called.py",
