@@ -74,6 +74,44 @@ def test_work_of_the_default_stream_before_a_capture_that_bars_it(device, stream
     assert y.tolist() == [1] * 4
 
 
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("written", ["default stream", "captured stream"])
+def test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun(device, streams, written, monkeypatch):
+    """Another thread may use the array before this one has learned the number of its capture."""
+    x, y, ones = (device.full(4, value, "float32") for value in (0, 0, 1))
+    other, flag = device.empty(4, "float32"), device.allocate(4, kind="pinned").view("uint32")
+    flag.fill(0)
+    device.synchronize()
+    word = flag.memoryview()
+    recording = module("gpu.graphs.recording")
+    number = recording.capture_number
+
+    def use():
+        y.copy_from(x, stream=streams[0])
+        streams[0].synchronize()
+
+    def late(*given):
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join(0.3)  # it waits for the flag
+        word[0] = 1
+        thread.join(10)
+        assert not thread.is_alive()
+        return number(*given)
+
+    with device.stream(nonblocking=written == "captured stream") as stream:
+        queue = stream if written == "captured stream" else rawcuda.Stream.legacy
+        queue.wait_value(flag[0], 1)
+        x.copy_from(ones, stream=queue)
+        with monkeypatch.context() as patch:
+            patch.setattr(recording, "capture_number", late)
+            with stream.capture() as graph:
+                patch.undo()
+                other.fill(1, stream=stream)
+        graph.close()
+    assert y.tolist() == [1] * 4
+
+
 def test_memory_of_a_closed_stream_in_a_capture(device, streams):
     other, (stream, _) = device.stream(), streams
     memory = device.allocate(4, stream=other)

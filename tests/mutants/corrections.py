@@ -695,10 +695,30 @@ CORRECTIONS = [
         test="driver/test_ownership.py::test_the_stream_of_what_is_used_is_not_destroyed_meanwhile[copy]",
     ),
     Correction(
+        "captures",
+        "what the stream had to do is not waited for before the capture has its number",
+        "gpu/memory/ordering.py",
+        old="    return before.get(other, before.get(NEXT))",
+        new="    return before.get(other)",
+        test="driver/test_capture_order.py::"
+        "test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun[captured stream]",
+        mode="lazy",
+    ),
+    Correction(
+        "captures",
+        "what the default stream had to do is not waited for before the capture has its number",
+        "gpu/graphs/recording.py",
+        old="(legacy_before, legacy), ",
+        new="",
+        test="driver/test_capture_order.py::"
+        "test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun[default stream]",
+        mode="lazy",
+    ),
+    Correction(
         "memory that knows its order",
         "what a stream had to do before a capture is not waited for",
         "gpu/memory/ordering.py",
-        old="    return before.get(other)  #",
+        old="    return before.get(other, before.get(NEXT))",
         new="    return None  #",
         test="driver/test_copies.py::test_what_a_stream_had_to_do_before_a_capture_is_waited_for",
     ),
@@ -1683,7 +1703,7 @@ CORRECTIONS = [
         "captures",
         "a collection that closes pinned memory while a capture begins breaks the capture",
         "gpu/graphs/recording.py",
-        old="            capturing[_NEXT] = self._kept\n",
+        old="            _write(notes, NEXT)\n",
         new="",
         test="driver/test_ownership.py::"
         "test_closing_in_a_collection_while_a_capture_begins_or_ends[cuStreamBeginCapture_v2]",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "NEXT",
     "Point",
     "beginning",
     "capture_number",
@@ -60,6 +61,8 @@ __all__ = [
 _PER_THREAD = 2
 _NO_TIMING = ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which this many calls share
+
+NEXT = -1  # stands, in the four registers, for the number of a capture that a thread begins now: it is not known yet
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[object]] = {}

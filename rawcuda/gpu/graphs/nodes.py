@@ -46,6 +46,7 @@ __all__ = [
     "add",
     "array_of",
     "check_node",
+    "count_nodes",
     "dependencies",
     "handles",
     "node_at",
@@ -181,7 +182,7 @@ class Node:
                 if given is not None:
                     root._given.pop(given.once, None)
                 graph._keep(gone, None)
-            if not has_nodes(root):
+            if not count_nodes(root):
                 root._kept.clear()  # also what captures have used
                 root._changed()
 
@@ -513,14 +514,15 @@ def node_handles(graph: Graph) -> list[int]:
     return handles(lambda *given: driver.cuGraphGetNodes(handle, *given))
 
 
-def has_nodes(graph: Graph) -> bool:
-    """Tell whether a graph has nodes.
+def count_nodes(graph: Graph) -> int:
+    """Return the number of nodes of a graph.
 
     calls   cuGraphGetNodes
     """
     count = ctypes.c_size_t()
-    graph._primary.driver.cuGraphGetNodes(cuda_h.CUgraph(graph.handle), None, byref(count))
-    return bool(count.value)
+    with graph._asking():
+        graph._primary.calls.cuGraphGetNodes(as_argument(graph.handle), None, byref(count))
+    return count.value
 
 
 _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}

@@ -22,6 +22,7 @@ from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_WRONG_THREAD
 from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import (
+    NEXT,
     before,
     beginning,
     capture_number,
@@ -33,7 +34,7 @@ from ..core.points import (
     waiting,
 )
 from ..core.stream_arguments import LEGACY, StreamHandle
-from .nodes import Node, array_of, dependencies
+from .nodes import Node, array_of, count_nodes, dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,16 +44,28 @@ if TYPE_CHECKING:
 
     from ...gpu.graphs.graph import Graph
 
+    Notes = list[tuple[dict[int, Any], Any]]  # what is noted of a capture, and the register
+
 __all__ = ["Recording", "changing", "no_recording"]
 
 # After this time, the call of a thread that waits for a context has begun: a capture does not disturb it.
 _PATIENCE_S = 0.25
-_NEXT = -1  # stands for the number of the capture that begins now
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
 
 def no_recording() -> None:
     """Return None, as the reference to a Recording that was collected does."""
+
+
+def _write(notes: Notes, number: int) -> None:
+    for register, value in notes:
+        if value is not None:
+            register[number] = value
+
+
+def _forget(number: int) -> None:
+    for register in (capturing, before, legacy_before, captured_on):
+        register.pop(number, None)
 
 
 def _let_waits_end() -> None:
@@ -140,11 +153,9 @@ class Recording:
                 legacy = None
                 if not stream.is_nonblocking and not is_barred(primary.calls):  # the capture will bar it
                     legacy = mark_end(primary, as_argument(LEGACY))
-                self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
-                if earlier is not None:
-                    before[self._number] = earlier
-                if legacy is not None:
-                    legacy_before[self._number] = legacy
+                notes: Notes = [(before, earlier), (legacy_before, legacy), (captured_on, primary.ordinal)]
+                notes.append((capturing, self._kept))
+                self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode), notes)
         except CudaError:
             self._state = "over"
             raise
@@ -152,23 +163,23 @@ class Recording:
             self._end(False)
             raise
 
-    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
-        """Make the call that begins the capture, and note its number.
+    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...], notes: Notes) -> None:
+        """Make the call that begins the capture, and write what is noted of it under its number into each register.
 
-        The capture is in `capturing` before it looks at `waiting`, and before its number is known: another thread may
-        look at the first after it has entered the second, and a __del__ may close something in this thread.
+        All of it is there before the capture looks at `waiting`, and before its number is known: another thread may
+        look at `capturing` after it has entered `waiting`, and at the other registers as soon as the stream is
+        captured; and a __del__ may close something in this thread.
         """
         try:
-            capturing[_NEXT] = self._kept
+            _write(notes, NEXT)
             _let_waits_end()
             invalidate()  # from now on, each launch keeps its module if it is captured
             self._state = "begun"
             call(*arguments)
             self._number = capture_number(self._primary.calls, self.stream.handle) or 0
-            captured_on[self._number] = self._primary.ordinal
-            capturing[self._number] = self._kept
+            _write(notes, self._number)
         finally:
-            capturing.pop(_NEXT, None)
+            _forget(NEXT)
 
     def _end(self, is_wanted: bool, is_late: bool = False) -> None:
         """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted.
@@ -192,10 +203,7 @@ class Recording:
         except BaseException:  # an interrupt: the graph and the error may keep this object, so no finalizer would run
             dropped.append(self)
             raise
-        capturing.pop(self._number, None)
-        before.pop(self._number, None)
-        legacy_before.pop(self._number, None)
-        captured_on.pop(self._number, None)
+        _forget(self._number)
         self._state = "over"  # (after an interrupt, the finalizer tries again)
         if failed is not None and is_wanted:  # otherwise an error in the block matters more
             raise failed
@@ -249,17 +257,6 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording of {self.stream!r} into {self.graph!r}>"
-
-
-def count_nodes(graph: Graph) -> int:
-    """Return the number of nodes of a graph.
-
-    calls   cuGraphGetNodes
-    """
-    count = ctypes.c_size_t()
-    with graph._asking():
-        graph._primary.calls.cuGraphGetNodes(as_argument(graph.handle), None, ctypes.byref(count))
-    return count.value
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from ...protocols.device_memory import gpu
 from ..core.context import PrimaryContext, context_of, held_contexts
 from ..core.handles import destroying
 from ..core.points import (
+    NEXT,
     Point,
     barred_end,
     before,
@@ -237,7 +238,8 @@ def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, wor
         return None
     if other is None:  # a graph cannot wait for work outside of it
         return end_now(home, as_argument(working))
-    return before.get(other)  # what was captured is not pending; only what was queued before is
+    # What was captured is not pending; only what was queued before is.
+    return before.get(other, before.get(NEXT))
 
 
 def note(thing: Any, stream: object) -> None:
