@@ -117,3 +117,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
+
+
+@pytest.fixture
+def second(library):
+    """Return the second device."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("only one device")
+    return rawcuda.Device(1)

@@ -101,7 +101,8 @@ def test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun(device, str
 
     with device.stream(nonblocking=written == "captured stream") as stream:
         queue = stream if written == "captured stream" else rawcuda.Stream.legacy
-        queue.wait_value(flag[0], 1)
+        with device.current():
+            queue.wait_value(flag[0], 1)
         x.copy_from(ones, stream=queue)
         with monkeypatch.context() as patch:
             patch.setattr(recording, "capture_number", late)

@@ -16,6 +16,7 @@ import weakref
 
 import pytest
 
+from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 errors, copying = module("errors"), module("arrays.copying")
@@ -316,12 +317,18 @@ def test_a_numpy_complex_number_is_not_cut_to_its_real_part(device):
 # -- several devices
 
 
-@pytest.fixture
-def second(library):
-    """Return the second device."""
-    if len(rawcuda.devices()) < 2:
-        pytest.skip("only one device")
-    return rawcuda.Device(1)
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_stream_that_is_noted_after_a_launch_is_waited_for_when_it_is_closed(device, closed):
+    """`view.stream` may be any stream; it need not have made a copy or a fill."""
+    with device.load(kernels.ADD) as loaded:
+        x, stream = device.full(4, 3, "float32"), device.stream()
+        device.synchronize()
+        loaded["add"].launch(x, x, x, 4, grid=1, block=4, stream=stream)
+        x.stream = stream
+        if closed:
+            stream.close()
+        assert x.tolist() == [6] * 4
+        stream.close()
 
 
 @pytest.mark.parametrize("layout", ["one run", "rows", "gaps", "long elements", "Memory"])

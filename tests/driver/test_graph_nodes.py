@@ -941,3 +941,22 @@ def test_a_graph_whose_inner_graphs_were_read_waits_for_no_collection(device, fo
         assert found() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("what", ["copy to", "copy from", "fill", "fill with gaps"])
+def test_a_node_refuses_memory_that_the_device_of_the_graph_cannot_access(device, second, graph, what):
+    here, there = (each.zeros((4, 3, 2), "float32").T for each in (device, second))
+    add = {
+        "copy to": lambda: graph.copy(there, device.zeros((2, 3, 4), "float32")),
+        "copy from": lambda: graph.copy(device.zeros((2, 3, 4), "float32"), there),
+        "fill": lambda: graph.fill(there, 1),
+        "fill with gaps": lambda: graph.fill(there[:, ::2], 1),
+    }[what]
+    with pytest.raises(ValueError, match=r"cannot access memory of device 1: .*enable_peer_access\(Device\(1\)\)"):
+        add()
+    assert not graph.nodes
+    device.enable_peer_access(second)
+    add()
+    run(graph, device)
+    second.synchronize()
+    device.disable_peer_access(second)

@@ -255,7 +255,7 @@ def test_a_stream_is_not_destroyed_while_memory_is_freed_on_it(device, monkeypat
     """Another thread that closes the stream waits until the call has returned."""
     stream, closing, codes = device.stream(), [], []
     memory = device.allocate(16, stream=stream).fill(1, stream=stream)
-    stream._argument = None  # as if its end had been looked for already
+    stream._end = None  # as if its end had been looked for already
     calls = memory._primary.calls
     call = getattr(calls, symbol)
 

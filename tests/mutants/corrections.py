@@ -4195,6 +4195,43 @@ CORRECTIONS = [
         ),
         hangs=True,
     ),
+    Correction(
+        "a fourth reading",
+        "a stream that only launched is not waited for, though a view names it",
+        "gpu/core/stream_arguments.py",
+        old="        elif type(release) is Lifetime and release.value and",
+        new="        elif self._argument is None:\n            self._end = mark_end(primary, as_argument(PER_THREAD))\n"
+        "        elif type(release) is Lifetime and release.value and",
+        test="driver/test_copies.py::test_a_stream_that_is_noted_after_a_launch_is_waited_for_when_it_is_closed[True]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fourth reading",
+        "a fill node writes to memory that its device cannot access",
+        "gpu/graphs/node_parameters.py",
+        old='    check_reach(graph, "graph", target, to)\n',
+        new="",
+        test="driver/test_graph_nodes.py::"
+        "test_a_node_refuses_memory_that_the_device_of_the_graph_cannot_access[fill with gaps]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a copy node writes to memory that its device cannot access",
+        "gpu/graphs/node_parameters.py",
+        old='        check_reach(graph, "graph", dst, to)\n',
+        new="",
+        test="driver/test_graph_nodes.py::"
+        "test_a_node_refuses_memory_that_the_device_of_the_graph_cannot_access[copy to]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a copy node reads memory that its device cannot access",
+        "gpu/graphs/node_parameters.py",
+        old='        check_reach(graph, "graph", src, of)\n',
+        new="",
+        test="driver/test_graph_nodes.py::"
+        "test_a_node_refuses_memory_that_the_device_of_the_graph_cannot_access[copy from]",
+    ),
 ]
 
 

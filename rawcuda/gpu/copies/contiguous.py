@@ -18,7 +18,7 @@ from ...arrays.host_copy import LARGEST_PITCH
 from ...driver import as_argument
 from ...errors import CudaError
 from ...ownership import drain, dropped
-from ..core.context import reaches
+from ..core.context import check_reach
 from ..core.points import retained, sweep, waiting
 from ..core.stream_arguments import (
     LEGACY,
@@ -30,7 +30,6 @@ from ..core.stream_arguments import (
     queue_of,
     work_handle,
 )
-from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, hold_captures, keep, make_ready, note
 
 TYPE_CHECKING = False
@@ -206,7 +205,7 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         queue, using = stream._argument or stream._prepare(), stream
     else:
         if isinstance(stream, StreamHandle):
-            _check_reach(stream, target, to)
+            check_reach(stream, "stream", target, to)
         queue, using, stream = _other_queue(stream, primary)
         if using is not stream:
             target.ptr  # as in copy_run
@@ -233,22 +232,3 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     if dropped:
         drain()
     return True
-
-
-def _check_reach(stream: StreamHandle, target: Any, to: Side) -> None:
-    """Check that the device of a stream can access memory that it is to fill."""
-    working, there = stream._primary, to.primary.ordinal
-    if working is None or to.kind != "device":
-        return
-    if isinstance(target, Memory):
-        owner = target
-    else:
-        owner = target._owner
-    ours = isinstance(owner, Memory)
-    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there):
-        return
-    remedy = f"Device({working.ordinal}).enable_peer_access(Device({there}))"
-    raise ValueError(
-        f"{stream!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
-        f"stream of device {there}, or call {owner._remedy(working.ordinal) if ours else remedy} first"
-    )

@@ -20,6 +20,7 @@ from ...errors import Closed, CudaError, ForkedAfterInit, a_kind, unsupported
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
+from ...protocols.description import Bytes
 from ...tracing import careful
 from .calls import Calls, report
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeGuard
 
+    from ...arrays.copying import Side
     from ...gpu.devices.device import Device
     from .points import Event
 
@@ -51,6 +53,7 @@ __all__ = [
     "PrimaryContext",
     "attempt",
     "any_context",
+    "check_reach",
     "check_version",
     "context_of",
     "count",
@@ -432,6 +435,26 @@ def forget_peers(ordinal: int) -> None:
 def reaches(ordinal: int, other: int) -> bool:
     """Tell whether kernels on one device may use another's memory, as far as we have enabled the access."""
     return ordinal == other or (ordinal, other) in peers
+
+
+def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
+    """Check that the device of a stream or a graph can access the memory of a view or a Memory.
+
+    word  for a remedy: "stream" or "graph"
+    side  that of the view or the Memory
+    """
+    working = worker._primary
+    if working is None or side.kind != "device":
+        return
+    there, owner = side.primary.ordinal, thing if isinstance(thing, Bytes) else thing._owner
+    ours = isinstance(owner, Bytes)
+    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there):
+        return
+    remedy = f"Device({working.ordinal}).enable_peer_access(Device({there}))"
+    raise ValueError(
+        f"{worker!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
+        f"{word} of device {there}, or call {owner._remedy(working.ordinal) if ours else remedy} first"
+    )
 
 
 def count() -> int:

@@ -24,7 +24,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import ANY_CALLS, PrimaryContext, context_of, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import REACHED, Point, forget_stream, mark_end, retain, retained, take_event
+from .points import Point, forget_stream, mark_end, retain, retained, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,8 +127,6 @@ class StreamHandle(InContext):
             forget_stream(release.primary, release.value or 0)
         if hasattr(self, "_end"):  # an interrupt has ended a close() after this was found out
             pass
-        elif self._argument is None:  # no view, copy or allocation was ordered by it; launches alone do not count
-            self._end = REACHED
         elif type(release) is Lifetime and release.value and primary is not None and not releases_later():
             with destroying:
                 if not hasattr(self, "_end"):  # otherwise another thread has closed it just now

@@ -26,7 +26,7 @@ from ...ownership import Owned
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
 from ..core.calls import reworded
-from ..core.context import attempt
+from ..core.context import attempt, check_reach
 from ..core.host_functions import for_graph
 from ..core.points import barred_end, is_barred
 from ..core.stream_arguments import LEGACY, InContext
@@ -280,6 +280,8 @@ def copy(graph: Graph, dst: object, src: object) -> Given:
     if box is None:
         if "host" in (to.kind, of.kind):
             raise _impossible(dst, src)
+        check_reach(graph, "graph", dst, to)
+        check_reach(graph, "graph", src, of)
         return _by_kernel(graph, walk, "copy", label, kept)
     parameters = cuda_h.CUDA_MEMCPY3D()
     parameters.WidthInBytes, parameters.Height, parameters.Depth = walk.nbytes, *box[2:]
@@ -347,6 +349,7 @@ def fill(graph: Graph, target: object, value: object) -> Given:
         raise ValueError(f"there is nothing to fill in {target!r}, which has no elements: leave this node out")
     if to.kind == "host":
         raise ValueError("a fill node cannot write to pageable host memory: use callback(), or pinned memory")
+    check_reach(graph, "graph", target, to)
     kept = keep(graph, target)
     _settle(graph, target, to)
     first, width = to.address + form.offset, len(word)
