@@ -370,6 +370,41 @@ def test_copies_between_kinds_of_arrays(device):
             assert lines.tolist() == data[:, 2].tolist()
 
 
+PARTS = (
+    [(slice(None),) * 3]
+    + [(1, ...), (slice(None), 1), (..., 1)]
+    + [(1, 2), (1, slice(None), 2), (slice(None), 1, 2), (1, 2, slice(0, 1)), (slice(0, 1), 1, 2)]
+)
+
+
+@pytest.mark.parametrize("own_stream", [False, True])
+@pytest.mark.parametrize("layered", [False, True])
+def test_parts_along_any_axes_are_copied(device, layered, own_stream):
+    """A row, a column and a part of each layer may have the same shape; the driver copies equal boxes only."""
+    data = numbers((3, 3, 3))
+    with device.array(data) as source, device.stream() as own:
+        for of, to in itertools.product(PARTS, PARTS):
+            if data[of].shape != data[to].shape:
+                continue
+            expected = np.zeros((3, 3, 3), "float32")
+            with device.array(expected, layered=layered) as target:
+                target[to].copy_from(source[of], stream=own if own_stream else None)
+                expected[to] = data[of]
+                assert target.tolist() == expected.tolist(), (of, to)
+        with device.array((3, 3), "float32") as image, own.capture() as graph:
+            with pytest.raises(rawcuda.InvalidUse, match="being captured, and this copy needs temporary memory"):
+                image.copy_from(source[:, 1], stream=own)
+            image.copy_from(source[1], stream=own)
+        graph.close()
+
+
+def test_arrays_of_one_shape_and_other_extents_are_copied(device):
+    data = numbers((3, 4))
+    with device.array(data) as image, device.array((3, 4), "float32", layered=True) as lines:
+        assert lines.copy_from(image).tolist() == data.tolist()
+        assert image.copy_from(np.zeros((3, 4), "float32")).copy_from(lines).tolist() == data.tolist()
+
+
 def test_copies_across_devices(device):
     if len(rawcuda.devices()) < 2:
         pytest.skip("there is one device")

@@ -2,7 +2,8 @@
 
 What it is   `Box`, part of an array; `store`, `load` and `move`, which copy into one, out of one, and between two.
 How          Each copy is one cuMemcpy3DAsync. The rows of the memory side must have one pitch, and its slices one
-             distance. Memory of any other layout is copied through a temporary array in C order.
+             distance. Memory of any other layout is copied through a temporary array in C order; so are parts of two
+             CUDA arrays that differ in x, y or z: a row and a column, layers and rows.
 Order        If pageable memory takes part, the copy is complete on return; otherwise it is in the order of the stream,
              and the array and memory of other libraries are kept alive until it is complete. With a temporary array,
              the CPU waits for the copy between it and the CUDA array.
@@ -66,6 +67,10 @@ class Box:
         x, y, z = (*values[::-1], missing, missing)[:3]
         return x, y, z
 
+    def extent(self) -> tuple[int, int, int]:
+        """Return the number of elements in each of x, y and z."""
+        return self.ordered(self.counts, 1)
+
 
 class _Rows:
     """Memory as rows: the address of the first row, the pitch, and the number of rows from one slice to the next."""
@@ -85,7 +90,7 @@ def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
     remaining = iter(strides)
     full = [next(remaining) if kept else 0 for kept in box.kept]  # a dimension that an int removed has one element
     x, y, z = box.ordered(tuple(full), 0)
-    width, height, depth = box.ordered(box.counts, 1)
+    width, height, depth = box.extent()
     row = width * element
     if 0 in (width, height, depth):
         return _Rows(data.ptr, row, height, on_host)
@@ -250,10 +255,12 @@ def move(target: Box, source: Box, stream: object) -> None:
     ):
         raise ValueError("the two parts of the array overlap: copy through another array")
     (handle, primary), there = _begin(target, stream), source.array._open()
-    if primary is not there:
+    if primary is not there or target.extent() != source.extent():
+        refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts of the same extents")
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
-        load(source, aside, None)
-        finish_context(there, "a copy between CUDA arrays of two devices")
+        load(source, aside, stream if primary is there else None)
+        if primary is not there:
+            finish_context(there, "a copy between CUDA arrays of two devices")
         store(target, aside, stream)
         return
     description = cuda_h.CUDA_MEMCPY3D()
@@ -333,7 +340,7 @@ def _run(
 
 
 def _queue(description: Any, box: Box, stream: object, primary: PrimaryContext) -> None:
-    width, height, depth = box.ordered(box.counts, 1)
+    width, height, depth = box.extent()
     description.WidthInBytes, description.Height, description.Depth = width * box.array.form.itemsize, height, depth
     if not width * height * depth:
         return
