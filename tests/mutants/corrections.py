@@ -4248,6 +4248,22 @@ CORRECTIONS = [
         new='        str("',
         test="driver/test_array.py::test_parts_along_any_axes_are_copied[False-False]",
     ),
+    Correction(
+        "a fourth reading",
+        "a NumPy integer of the other sign is passed as bits",
+        "gpu/kernels/kinds.py",
+        old="    if signed is not None and dtype.kind !=",
+        new="    if False and dtype.kind !=",
+        test="driver/test_arguments.py::test_a_numpy_integer_is_checked_as_an_int_is[True-8]",
+    ),
+    Correction(
+        "a fourth reading",
+        "slots of both signs share a table",
+        "gpu/kernels/packing.py",
+        old='slot.converts and form == "bytes", slot.signed\n',
+        new='slot.converts and form == "bytes", None\n',
+        test="driver/test_arguments.py::test_a_numpy_integer_is_checked_as_an_int_is[True-8]",
+    ),
 ]
 
 
