@@ -4260,8 +4260,8 @@ CORRECTIONS = [
         "a fourth reading",
         "slots of both signs share a table",
         "gpu/kernels/packing.py",
-        old='slot.converts and form == "bytes", slot.signed\n',
-        new='slot.converts and form == "bytes", None\n',
+        old="slot.size, converts, slot.signed",
+        new="slot.size, converts, None",
         test="driver/test_arguments.py::test_a_numpy_integer_is_checked_as_an_int_is[True-8]",
     ),
 ]

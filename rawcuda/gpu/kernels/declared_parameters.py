@@ -168,7 +168,7 @@ def declared(what: object) -> Declared:
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):
         letter, size = ctypes_letter(what), ctypes.sizeof(what)
-        signed = letter == "s" if letter and getattr(what, "_type_", "") not in ("P", "?") else None
+        signed = letter == "s" if letter in ("u", "s") and getattr(what, "_type_", "") not in ("P", "?") else None
         return Declared(
             letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what, signed=signed
         )
@@ -185,7 +185,7 @@ def declared(what: object) -> Declared:
     ):
         size = int("".join(filter(str.isdigit, ptx))) // 8
         signed = None
-        if ptx[0] == "s" or name != ptx and not name.startswith("bool"):
+        if ptx[0] == "s" or ptx[0] == "u" and name != ptx and not name.startswith("bool"):
             signed = ptx[0] == "s"
         return Declared(ptx, size, size // 2 if ptx[0] == "c" else size, signed=signed)
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name) or _hint(what)

@@ -146,14 +146,8 @@ _tables: Remembered[tuple[str, str, int, bool, bool | None], Packers] = Remember
 
 def table_for(slot: Slot) -> Packers:
     """Return the table of a slot, which equal slots share."""
-    form = slot.form
-    key = (
-        form,
-        slot.type if form in ("bytes", "real") else "",
-        slot.size,
-        slot.converts and form == "bytes",
-        slot.signed,
-    )
+    form, converts = slot.form, slot.converts and slot.form == "bytes"
+    key = form, slot.type if form in ("bytes", "real") else "", slot.size, converts, slot.signed
     try:
         return _tables.answers[key]
     except KeyError:
