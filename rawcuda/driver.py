@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn, Protocol
 
     from .headers.calls import Calls
+
+    Answer = tuple[tuple[Any], ctypes.c_uint64]
 else:
     Calls = Protocol = object  # bases; importing typing takes milliseconds
 
@@ -56,7 +58,8 @@ __all__ = [
     "is_loaded",
     "show",
     "as_argument",
-    "of_thread",
+    "answers",
+    "new_answer",
 ]
 
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
@@ -226,9 +229,14 @@ class Driver(Calls):
         calls   cuCtxGetCurrent
         """
         if not tracing.careful:
-            into, answer = of_thread.current
-            if not self.ask_current(*into):
-                return answer.value or None
+            try:
+                into, answer = answers.pop()
+            except IndexError:
+                into, answer = new_answer()
+            code, handle = self.ask_current(*into), answer.value
+            answers.append((into, answer))
+            if not code:
+                return handle or None
         now = cuda_h.CUcontext()
         self.cuCtxGetCurrent(ctypes.byref(now))
         return now.value  # type: ignore[no-any-return]
@@ -393,15 +401,15 @@ class Driver(Calls):
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
 
 
-class _OfThread(_thread._local):
-    """What each thread has of its own: the arguments of the call that asks which context is current, and its answer."""
-
-    def __init__(self) -> None:  # called once in each thread (a __getattr__ would cost 60 ns at each access)
-        answer = ctypes.c_uint64()
-        self.current = (ctypes.byref(answer),), answer
+# The arguments of the call that asks which context is current, and its answer; those that no question uses now. Each
+# question has its own: a signal handler or a __del__ may ask between a call and the reading of its answer.
+answers: list[Answer] = []
 
 
-of_thread = _OfThread()
+def new_answer() -> Answer:
+    """Return arguments for the call that asks which context is current, and where its answer will be."""
+    answer = ctypes.c_uint64()
+    return (ctypes.byref(answer),), answer
 
 
 def _kept(error: CudaError) -> Callable[[], CudaError]:

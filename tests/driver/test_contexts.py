@@ -3,6 +3,7 @@
 import array
 import contextlib
 import ctypes
+import sys
 import threading
 
 import pytest
@@ -303,3 +304,61 @@ def test_a_pop_that_lacks_memory_is_made_again(device, monkeypatch, how, traced)
                     pass
         monkeypatch.undo()
         assert len(tries) >= 2 and current() == before
+
+
+def each_opcode(codes, work, meanwhile):
+    """Do `work` again and again, and something else meanwhile: the n-th time before the n-th opcode of these codes."""
+    done = []
+
+    def trace(frame, event, argument):
+        if frame.f_code not in codes:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen.append(event)
+            if len(seen) == number:
+                sys.settrace(None)
+                done.append(number)
+                meanwhile()
+        return trace
+
+    was = sys.gettrace()
+    for number in range(1, 1000):
+        seen = []
+        sys._getframe().f_trace_opcodes = True  # 3.12 reports opcodes only if a frame asks for them before settrace
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(was)
+        if len(done) < number:
+            return number
+    raise AssertionError("it has no end")
+
+
+@pytest.mark.parametrize("how", ["a call", "a with block"])
+def test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts(device, second, how):
+    """The handler works on the device of the call; the call must nevertheless make its context current."""
+    there, calls = second._primary, second._primary.calls
+    stream, handle, on = second.stream(), ctypes.c_uint64(), ctypes.c_int()
+    argument = module("driver").as_argument(64)
+
+    def meanwhile():
+        with second.current():
+            stream.query()
+
+    def work():
+        with device.current():
+            if how == "a call":
+                calls.cuMemAlloc_v2(ctypes.byref(handle), argument)
+            else:
+                with there.current():
+                    rawcuda.cu.cuMemAlloc_v2(ctypes.byref(handle), 64)
+        rawcuda.cu.cuPointerGetAttribute(ctypes.byref(on), 9, handle.value)  # ..._DEVICE_ORDINAL
+        rawcuda.cu.cuMemFree_v2(handle.value)
+        assert on.value == 1
+
+    code = calls.cuStreamQuery.__code__ if how == "a call" else there.is_current.__code__
+    with device.current():
+        assert each_opcode({code}, work, meanwhile) > 10
+    stream.close()

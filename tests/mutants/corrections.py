@@ -4089,8 +4089,8 @@ CORRECTIONS = [
         "real drivers 19",
         "memory is unregistered in another context than its own",
         "gpu/core/calls.py",
-        old="if ask(*into) or now.value != context._handle:",
-        new="if ask(*into) or not now.value:",
+        old="elsewhere = ask(*into) or now.value != context._handle",
+        new="elsewhere = ask(*into) or not now.value",
         test="driver/test_memory_registered.py::test_it_is_released_in_its_own_context[False]",
     ),
     Correction(
@@ -4263,6 +4263,24 @@ CORRECTIONS = [
         old="slot.size, converts, slot.signed",
         new="slot.size, converts, None",
         test="driver/test_arguments.py::test_a_numpy_integer_is_checked_as_an_int_is[True-8]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a signal handler's question answers that of the call it interrupts",
+        "gpu/core/calls.py",
+        old="                into, now = answers.pop()",
+        new="                into, now = answers[-1]",
+        test="driver/test_contexts.py::"
+        "test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts[a call]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a signal handler's question answers that of a with block",
+        "gpu/core/context.py",
+        old="            into, answer = answers.pop()",
+        new="            into, answer = answers[-1]",
+        test="driver/test_contexts.py::"
+        "test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts[a with block]",
     ),
 ]
 

@@ -15,7 +15,7 @@ import _thread  # (threading takes 1 ms to import)
 import ctypes
 
 from ... import driver
-from ...driver import of_thread
+from ...driver import answers, new_answer
 from ...errors import Closed, CudaError, ForkedAfterInit, a_kind, unsupported
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
@@ -241,8 +241,13 @@ def _prepare_is_current(context: PrimaryContext) -> Callable[[], bool]:
         """
         if careful:
             return loaded.current_context() == context._handle
-        into, answer = of_thread.current
-        return not ask(*into) and answer.value == context._handle
+        try:
+            into, answer = answers.pop()
+        except IndexError:
+            into, answer = new_answer()
+        is_ours: bool = not ask(*into) and answer.value == context._handle
+        answers.append((into, answer))
+        return is_ours
 
     return is_current
 
@@ -381,13 +386,12 @@ class _AnyCalls(Calls):
         return super().__getattr__(symbol)
 
     def _prepare(self, function: Callable[..., int]) -> Callable[..., int]:
-        ask, context, answer, call_carefully = self._driver.ask_current, self._context, self.answer, self.call_carefully
+        loaded, context, answer, call_carefully = self._driver, self._context, self.answer, self.call_carefully
 
         def call(*arguments: object) -> int:
             if careful:
                 return call_carefully(function, arguments)
-            into, now = of_thread.current
-            if ask(*into) or not now.value:
+            if not loaded.current_context():
                 code = context.call_pushed(function, arguments)
             else:
                 code = function(*arguments)
