@@ -89,7 +89,7 @@ class Buffer:
         """Return the array, or a view of page-locked memory for it, after the work of the stream is done."""
         made = self._flat()
         if not self.staged:
-            if made.device[0] != "cpu":
+            if made.device[0] != "cpu" or self.stream is not None:  # (NumPy calls page-locked memory "cpu", too)
                 self._synchronize()
             if made.is_host_accessible or made.nbytes == 0:
                 return made

@@ -267,3 +267,19 @@ def test_mpi_waits_for_the_device_of_page_locked_memory(device, other, monkeypat
             made = rawcuda.view(Pinned(made))
         with buffer(made, Comm(), "send"):
             assert other.ordinal in waited
+
+
+@pytest.mark.parametrize("how", ["a view", "a memoryview", "the handle of the stream"])
+def test_mpi_waits_for_the_stream_whatever_the_memory_is_called(device, how):
+    """A memoryview or a NumPy array of page-locked memory has the device "cpu", and a stream writes it all the same."""
+    there = device.empty(4, "int32").fill(7)
+    with device.stream() as stream, device.allocate(16, kind="pinned") as pinned:
+        pinned.fill(0)
+        device.synchronize()
+        pinned.view("int32").copy_from(there, stream=stream)
+        made = pinned.view("int32").memoryview()
+        given = stream.handle if how == "the handle of the stream" else stream
+        with module("integrations.mpi").buffer(
+            rawcuda.view(made) if how == "a view" else made, Comm(), "send", stream=given
+        ) as data:
+            assert data.device[0] == "cpu" and stream.query() and data.tolist() == [7] * 4
