@@ -280,12 +280,15 @@ def test_the_report_tells_a_mig_instance_and_finds_what_can_be_found(python: Pyt
         ("", ""),
     ],
 )
-def test_the_build_of_the_driver(path: str, build: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_build_of_the_driver(path: str, build: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The name of the current folder is not looked at, where no libcuda is known."""
     if os.path.exists("/proc/driver/nvidia/version"):
         pytest.skip("the kernel module tells the build")
     report = module("tools.checking.report")
     monkeypatch.setattr(report.locate, "mapped_file", lambda: path)
-    assert report._build() == build
+    (tmp_path / "535.104").mkdir()
+    monkeypatch.chdir(tmp_path / "535.104")
+    assert report._build(report._file()) == build
 
 
 def test_the_report_alone(python: Python) -> None:

@@ -37,6 +37,7 @@ def report(loaded: driver.Driver, told: Sequence[rows.Outcome] = (), seed: int |
     answers: dict[str, int] = {}
     for one in told:
         answers.update(one.answers)
+    file = _file()
     return {
         "package": PACKAGE,
         "version": __version__,
@@ -45,8 +46,8 @@ def report(loaded: driver.Driver, told: Sequence[rows.Outcome] = (), seed: int |
         "untested": untested_system(on_gpu=not is_emulator(loaded)),
         "driver": "emulator" if is_emulator(loaded) else "nvidia",
         "cuda": loaded.version,
-        "build": _tried(_build),
-        "file": os.path.realpath(locate.mapped_file()) if locate.mapped_file() else "",
+        "build": _tried(lambda: _build(file)),
+        "file": file,
         "loading": _tried(lambda: _loading(loaded)),
         "variables": {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)},
         "devices": [_tried(lambda device=device: _device(device)) for device in devices()],  # type: ignore[misc]
@@ -87,9 +88,19 @@ def _tried(find: Callable[[], Any]) -> Any:
         return {"error": str(error)}
 
 
-def _build() -> str:
-    """Return the version of NVIDIA's driver, as nvidia-smi shows it, or "" if no file tells it."""
-    text = os.path.realpath(locate.mapped_file())
+def _file() -> str:
+    """Return the path of libcuda without links, or "" if it is not known."""
+    mapped = locate.mapped_file()
+    if mapped:
+        return os.path.realpath(mapped)
+    return ""  # (realpath("") is the current folder)
+
+
+def _build(text: str) -> str:
+    """Return the version of NVIDIA's driver, as nvidia-smi shows it, or "" if neither a file nor its path tells it.
+
+    text  the path of libcuda, which has the version in its name on most systems
+    """
     if sys.platform.startswith("linux") and os.path.exists("/proc/driver/nvidia/version"):
         with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
             text = file.readline()
