@@ -4299,6 +4299,14 @@ CORRECTIONS = [
         new="    if True:\n",
         test="driver/test_check.py::test_the_build_of_the_driver[-]",
     ),
+    Correction(
+        "a fourth reading",
+        "compile says that -o None is the source",
+        "tools/commands/compile.py",
+        old='Refusal(f"{result}: this',
+        new='Refusal(f"-o {options.result}: this',
+        test="null/test_commands.py::test_a_wrong_command_line[compile into the source]",
+    ),
 ]
 
 

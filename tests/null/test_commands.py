@@ -152,6 +152,10 @@ WRONG = {
         ("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "1=r.npy"),
         "argument 1, '2.0', is not an array",
     ),
+    "compile into the source": (
+        ("compile", "empty.ptx"),
+        "empty.ptx: this is the source; give the result another name",
+    ),
     "out twice": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "2=r.npy", "--out", "3=./r.npy"), "written twice"),
 }
 

@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     else:
         result = source.with_suffix(f".{output}")
     if result.exists() and source.exists() and result.samefile(source):
-        raise Refusal(f"-o {options.result}: this is the source; choose another name")
+        raise Refusal(f"{result}: this is the source; give the result another name, with -o FILE")
     check_folder(str(result))
     with showing_warnings():
         code = compile(source, options.target, output, options=options.option)
