@@ -334,8 +334,11 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
             length, at = _length(packed, at + 2, token & 15)
             if not 0 < distance <= len(made):
                 raise IndexError
-            for _ in range(min(length + 4, size + 1 - len(made))):  # the copy may overlap its own output
-                made.append(made[-distance])
+            length = min(length + 4, size + 1 - len(made))
+            start = len(made) - distance
+            part = made[start : start + length]  # shorter than the copy if that overlaps its own output
+            made += part * (length // len(part))
+            made += part[: length % len(part)]
     except IndexError:
         raise ValueError("damaged LZ4 data") from None
     return bytes(made)

@@ -4307,6 +4307,14 @@ CORRECTIONS = [
         new='Refusal(f"-o {options.result}: this',
         test="null/test_commands.py::test_a_wrong_command_line[compile into the source]",
     ),
+    Correction(
+        "a fourth reading",
+        "an LZ4 copy is unpacked byte by byte",
+        "images/containers.py",
+        old="            made += part * (length // len(part))\n",
+        new="            for _ in range(length - length % len(part)):\n                made.append(made[-distance])\n",
+        test="null/test_image_limits.py::test_an_lz4_copy_is_not_made_byte_by_byte",
+    ),
 ]
 
 

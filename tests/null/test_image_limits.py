@@ -2,6 +2,7 @@
 
 import random
 import struct
+import sys
 import tracemalloc
 
 import pytest
@@ -97,6 +98,35 @@ def test_a_member_unpacks_to_exactly_what_its_header_says(packing, change):
     assert [each.code for each in containers.fatbin(made)] == [b"a" * size]
     with pytest.raises(ValueError, match=f"says {size + change} bytes, but|more than {size + change} bytes"):
         containers.fatbin(parsers.fatbin(parsers.member(1, packed, flags, size + change)))
+
+
+@pytest.mark.parametrize("distance", [1, 2, 3, 7, 19, 20, 21])
+def test_an_lz4_copy_may_overlap_its_own_output(distance):
+    before = bytes(range(97, 97 + 22))
+    expected = bytearray(before)
+    for _ in range(20):
+        expected.append(expected[-distance])
+    packed = b"\xff\x07" + before + bytes([distance, 0, 1])  # 15 + 7 literals; a copy of 15 + 1 + 4 bytes
+    assert containers._unpack_lz4(packed, 42) == containers._unpack_lz4(packed, 43) == expected
+    for size in range(22, 42):
+        assert containers._unpack_lz4(packed, size)[:size] == expected[:size]
+
+
+def test_an_lz4_copy_is_not_made_byte_by_byte():
+    lines = 0
+
+    def trace(*_):
+        nonlocal lines
+        lines += 1
+        return trace
+
+    packed, before = b"\x1fa\1\0" + b"\xff" * 100 + b"\0", sys.gettrace()
+    sys.settrace(trace)
+    try:
+        made = containers._unpack_lz4(packed, 25_520)
+    finally:
+        sys.settrace(before)
+    assert made == b"a" * 25_520 and lines < 10 * len(packed)
 
 
 def test_a_member_without_a_header_ends_the_search():
