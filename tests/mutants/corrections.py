@@ -4315,6 +4315,14 @@ CORRECTIONS = [
         new="            for _ in range(length - length % len(part)):\n                made.append(made[-distance])\n",
         test="null/test_image_limits.py::test_an_lz4_copy_is_not_made_byte_by_byte",
     ),
+    Correction(
+        "a fourth reading",
+        "vendor says that a copy is a commit without changes if git status failed",
+        "tools/commands/vendor.py",
+        old="                check=True,\n",
+        new="",
+        test="null/test_vendor.py::test_a_commit_is_not_recorded_if_git_cannot_tell_whether_there_are_changes",
+    ),
 ]
 
 

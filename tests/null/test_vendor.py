@@ -795,6 +795,34 @@ def test_in_a_hook_the_commit_is_that_of_the_checkout(monkeypatch: pytest.Monkey
     assert vendor._commit() == before
 
 
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Make a checkout of a package with one file, and let vendor.py be of that package."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    folder = tmp_path / "checkout"
+    (folder / "package").mkdir(parents=True)
+    (folder / "setup.cfg").write_text("")
+    (folder / "package" / "__init__.py").write_text("")
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "--no-verify", "-m", "first"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    monkeypatch.setattr(vendor, "PACKAGE", "package")
+    monkeypatch.setattr(vendor, "files", lambda package: folder / package)
+    return folder
+
+
+def test_a_commit_is_not_recorded_if_git_cannot_tell_whether_there_are_changes(checkout: Path) -> None:
+    commit = vendor._commit()
+    assert re.fullmatch("[0-9a-f]{40,64}", commit)
+    (checkout / "package" / "__init__.py").write_text("changed")
+    assert vendor._commit() == f"{commit}, with changes"
+    (checkout / ".git" / "index").write_bytes(b"damaged")
+    assert vendor._commit() == "unknown: git could not tell"
+
+
 def test_line_ends_of_windows_are_not_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Git on Windows may write them into a checkout."""
     parts = module("tools.commands.parts")

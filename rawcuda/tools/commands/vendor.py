@@ -155,11 +155,14 @@ def _commit() -> str:
                 capture_output=True,
                 text=True,
                 timeout=20,
+                check=True,
                 # in a hook of git, its variables name the repository of the commit
                 env={name: value for name, value in locate.environment().items() if not name.startswith("GIT_")},
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
+    except subprocess.CalledProcessError:  # no commit yet, a damaged index, the checkout of another user
+        return "unknown: git could not tell"
     except (OSError, subprocess.SubprocessError):
         return "unknown: git could not be run"
     if not re.fullmatch("[0-9a-f]{40,64}", said[0]):
