@@ -4323,6 +4323,14 @@ CORRECTIONS = [
         new="",
         test="null/test_vendor.py::test_a_commit_is_not_recorded_if_git_cannot_tell_whether_there_are_changes",
     ),
+    Correction(
+        "a fourth reading",
+        "vendor locks the index of the checkout, and writes it anew",
+        "tools/commands/vendor.py",
+        old='        env["GIT_OPTIONAL_LOCKS"] = "0"',
+        new='        env["GIT_OPTIONAL_LOCKS"] = "1"',
+        test="null/test_vendor.py::test_the_index_of_the_checkout_is_not_written",
+    ),
 ]
 
 

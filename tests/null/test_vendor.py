@@ -823,6 +823,14 @@ def test_a_commit_is_not_recorded_if_git_cannot_tell_whether_there_are_changes(c
     assert vendor._commit() == "unknown: git could not tell"
 
 
+def test_the_index_of_the_checkout_is_not_written(checkout: Path) -> None:
+    """git status writes it anew if the time of a file has changed, and a git that runs meanwhile finds it locked."""
+    os.utime(checkout / "package" / "__init__.py", (1, 1))
+    before = (checkout / ".git" / "index").read_bytes()
+    assert re.fullmatch("[0-9a-f]{40,64}", vendor._commit())
+    assert (checkout / ".git" / "index").read_bytes() == before
+
+
 def test_line_ends_of_windows_are_not_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Git on Windows may write them into a checkout."""
     parts = module("tools.commands.parts")

@@ -148,6 +148,9 @@ def _commit() -> str:
         return "unknown: there is no git"
     try:
         locate.refuse_planted(git[0])
+        # in a hook of git, its variables name the repository of the commit
+        env = {name: value for name, value in locate.environment().items() if not name.startswith("GIT_")}
+        env["GIT_OPTIONAL_LOCKS"] = "0"  # or else git status locks the index and writes it anew
         said = [
             subprocess.run(
                 [git[0], "-C", checkout, *words],
@@ -156,8 +159,7 @@ def _commit() -> str:
                 text=True,
                 timeout=20,
                 check=True,
-                # in a hook of git, its variables name the repository of the commit
-                env={name: value for name, value in locate.environment().items() if not name.startswith("GIT_")},
+                env=env,
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
