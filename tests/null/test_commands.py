@@ -218,6 +218,21 @@ def test_an_error_never_names_a_file_that_is_there_for_a_moment(cli, files, monk
     assert cli("vendor", "taken") == (1, "", "error: taken: No space left on device\n")
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_an_interrupt_when_a_result_is_renamed_remains_an_interrupt(files, monkeypatch, after):
+    rename, before = os.replace, sorted(os.listdir())
+
+    def interrupted(*paths):
+        if after:
+            rename(*paths)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        module("tools.commands.compile").write(files / "z.ptx", b"code")
+    assert sorted(os.listdir()) == before + ["z.ptx"] * after
+
+
 def test_debug_shows_the_traceback(files, capsys):
     assert module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS]) == 1
     error = capsys.readouterr().err

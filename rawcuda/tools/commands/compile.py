@@ -112,5 +112,6 @@ def _replace(path: Path, data: bytes) -> None:
         os.chmod(aside, mode)
         os.replace(aside, path)
     except BaseException:
-        os.unlink(aside)
+        if os.path.exists(aside):  # else an interrupt came after the renaming
+            os.unlink(aside)
         raise
