@@ -4339,6 +4339,14 @@ CORRECTIONS = [
         new="        if True:",
         test="null/test_commands.py::test_an_interrupt_when_a_result_is_renamed_remains_an_interrupt[after it]",
     ),
+    Correction(
+        "a fourth reading",
+        "a result cannot have a long name that a file can have",
+        "tools/commands/compile.py",
+        old='prefix=".writing-"',
+        new='prefix=f".{path.name}."',
+        test="null/test_commands.py::test_a_result_may_have_every_name_that_a_file_may_have",
+    ),
 ]
 
 

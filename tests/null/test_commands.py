@@ -233,6 +233,12 @@ def test_an_interrupt_when_a_result_is_renamed_remains_an_interrupt(files, monke
     assert sorted(os.listdir()) == before + ["z.ptx"] * after
 
 
+def test_a_result_may_have_every_name_that_a_file_may_have(files):
+    path = files / ("n" * 255)
+    module("tools.commands.compile").write(path, b"code")
+    assert path.read_bytes() == b"code"
+
+
 def test_debug_shows_the_traceback(files, capsys):
     assert module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS]) == 1
     error = capsys.readouterr().err

@@ -99,7 +99,7 @@ def write(path: Path, data: bytes) -> None:
 def _replace(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():
         raise OSError(EEXIST, "there is something of this name that is not a regular file")
-    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
