@@ -4347,6 +4347,14 @@ CORRECTIONS = [
         new='prefix=f".{path.name}."',
         test="null/test_commands.py::test_a_result_may_have_every_name_that_a_file_may_have",
     ),
+    Correction(
+        "a fourth reading",
+        "a result that replaces a link gets the mode of the file that the link names",
+        "tools/commands/compile.py",
+        old=" and not path.is_symlink():",
+        new=":",
+        test="null/test_commands.py::test_a_result_does_not_get_the_mode_of_what_a_link_names",
+    ),
 ]
 
 

@@ -239,6 +239,20 @@ def test_a_result_may_have_every_name_that_a_file_may_have(files):
     assert path.read_bytes() == b"code"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes, and a user without rights makes no links")
+def test_a_result_does_not_get_the_mode_of_what_a_link_names(files):
+    """Another user may have put the link there, to a file of which everybody may read and write."""
+    (files / "open").write_text("")
+    (files / "open").chmod(0o666)
+    (files / "r.ptx").symlink_to(files / "open")
+    before = os.umask(0o077)
+    try:
+        module("tools.commands.compile").write(files / "r.ptx", b"code")
+    finally:
+        os.umask(before)
+    assert not (files / "r.ptx").is_symlink() and (files / "r.ptx").stat().st_mode & 0o777 == 0o600
+
+
 def test_debug_shows_the_traceback(files, capsys):
     assert module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS]) == 1
     error = capsys.readouterr().err

@@ -88,7 +88,7 @@ def showing_warnings() -> Iterator[None]:
 def write(path: Path, data: bytes) -> None:
     """Write a temporary file in the same folder, and rename it: after an error, the old file is unchanged.
 
-    A link of this name is replaced, not followed.
+    The new file has the mode of the old one. A link of this name is replaced, not followed.
 
     raises  OSError  the file cannot be written, or the name is that of a device or a pipe, which would be replaced
     """
@@ -103,7 +103,7 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
-        if path.exists():
+        if path.exists() and not path.is_symlink():
             mode = path.stat().st_mode & 0o777
         else:
             umask = os.umask(0)
