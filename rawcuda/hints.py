@@ -273,14 +273,16 @@ def hinted(kind: type[_Type]) -> type[_Type]:
             for method in vars(part).values():
                 if hasattr(method, "__code__"):
                     method.__qualname__ = f"{kind.__name__}.{method.__name__}"
-    missing = {name: text for names, text in HINTS[kind.__name__].items() for name in names.split()}
-    for name, text in missing.items():
-        setattr(kind, name, NotHere(name, text))
+    for names, text in HINTS[kind.__name__].items():
+        for name in names.split():
+            setattr(kind, name, NotHere(name, text))
 
     every = kind.__dir__
 
     def listed(self: _Type) -> list[str]:
-        return sorted({*every(self)} - {*missing})
+        from inspect import getattr_static
+
+        return [name for name in every(self) if not isinstance(getattr_static(self, name, None), NotHere)]
 
     kind.__dir__ = listed  # type: ignore[method-assign, assignment]
     return kind

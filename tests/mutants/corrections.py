@@ -4355,6 +4355,14 @@ CORRECTIONS = [
         new=":",
         test="null/test_commands.py::test_a_result_does_not_get_the_mode_of_what_a_link_names",
     ),
+    Correction(
+        "a fourth reading",
+        "dir() of an object hides the methods of a subclass that have names of other libraries",
+        "hints.py",
+        old="not isinstance(getattr_static(self, name, None), NotHere)",
+        new="name not in vars(kind) or not isinstance(vars(kind)[name], NotHere)",
+        test="null/test_hints.py::test_a_class_with_hints_reads_its_attributes_as_others_do",
+    ),
 ]
 
 

@@ -68,6 +68,10 @@ def test_a_class_with_hints_reads_its_attributes_as_others_do() -> None:
             return 7
 
     assert Mine.sum(view) == 7
+    mine = Mine.__new__(Mine)
+    mine.mean = 5  # (an object of this subclass has a __dict__)
+    assert {"sum", "mean"} <= {*dir(mine)} and mine.mean == 5 and {*dir(mine)} >= {*dir(view)}
+    assert "max" not in dir(mine)
 
 
 def test_a_name_that_no_library_has_is_an_ordinary_error() -> None:
