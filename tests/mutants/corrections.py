@@ -4363,6 +4363,14 @@ CORRECTIONS = [
         new="name not in vars(kind) or not isinstance(vars(kind)[name], NotHere)",
         test="null/test_hints.py::test_a_class_with_hints_reads_its_attributes_as_others_do",
     ),
+    Correction(
+        "a fourth reading",
+        "a picture of a trace has no limit for the steps of one capsule",
+        "tools/pictures/trace_pictures.py",
+        old="_CALLS, _LIVES, _LIFE = 40, 8, 12 ",
+        new="_CALLS, _LIVES, _LIFE = 40, 8, 1000 ",
+        test="null/test_pictures.py::test_a_long_trace_is_cut",
+    ),
 ]
 
 

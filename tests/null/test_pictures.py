@@ -339,6 +339,9 @@ def test_a_long_trace_is_cut():
         )
     )
     assert "and 460 more calls, not drawn" in said and "and 91 more, not drawn" in said
+    life = [Step("dlpack", "consume", "dltensor, x", 0x5000)] * 1000
+    said = texts(parsed(pictures.trace_picture(life)))
+    assert "and 988 more steps, not drawn" in said and "13" not in said and "still alive" not in " ".join(said)
 
 
 def test_an_empty_trace_says_so():

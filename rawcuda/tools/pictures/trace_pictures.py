@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_picture"]
 
-_CALLS, _LIVES = 40, 8  # the largest numbers that are drawn
+_CALLS, _LIVES, _LIFE = 40, 8, 12  # the largest numbers of calls, of lives and of steps of a life that are drawn
 _LANE, _BOX, _STEP = 48.0, 26.0, 200.0
 _FILLS = {"kernel": "#bfe3c6", "copy": "#cfe0f5", "fill": "#e4e0f4", "graph": "#ffe9b0", "sync": "#fbdcd3"}
 
@@ -202,7 +202,8 @@ def _lives(sheet: Sheet, events: Events, y: float) -> float:
     return y
 
 
-def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> float:
+def _life(sheet: Sheet, whole: list[tuple[str, Step]], start: int, y: float) -> float:
+    steps, left = whole[:_LIFE], len(whole[_LIFE:])
     first, last, count = steps[0][1], steps[-1][0], len(steps)
     sheet.text(0, y + 12, f"tensor {first.tensor:#x}", size=12, bold=True, mono=True)
     sheet.text(178, y + 12, first.details.partition(", ")[2], colour=QUIET)
@@ -236,6 +237,8 @@ def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> 
         line = _lines(sheet, 186, line, words.replace("*", name), 56, INK) + 17
     if last not in _ENDS:
         more = "… still alive at the end of the trace, or released where this package cannot see it"
+        if left:
+            more = f"and {left} more steps, not drawn"
         line = _lines(sheet, 186, line, more, 56) + 17
     return line + 26 - 17 * (last not in _ENDS)
 
