@@ -4371,6 +4371,14 @@ CORRECTIONS = [
         new="_CALLS, _LIVES, _LIFE = 40, 8, 1000 ",
         test="null/test_pictures.py::test_a_long_trace_is_cut",
     ),
+    Correction(
+        "a fourth reading",
+        "a picture of a trace takes capsules of another library, one after the other at an address, for one",
+        "tools/pictures/trace_pictures.py",
+        old=' or what == life[-1][0] == "read":',
+        new=":",
+        test="null/test_pictures.py::test_an_address_may_serve_again",
+    ),
 ]
 
 

@@ -293,6 +293,8 @@ def test_an_address_may_serve_again():
     ]
     said = texts(parsed(pictures.trace_picture(steps)))
     assert said.count("producer") == 2 and sum(text.startswith("the consumer calls") for text in said) == 1
+    steps = [Step("dlpack", "ndarray.__dlpack__()", "-> dltensor, x", 0x5000) for _ in range(3)]
+    assert texts(parsed(pictures.trace_picture(steps))).count("producer") == 3
 
 
 def call(name, **arguments):

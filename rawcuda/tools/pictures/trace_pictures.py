@@ -178,7 +178,8 @@ def _lives(sheet: Sheet, events: Events, y: float) -> float:
             what = event.what.partition("(")[0]
             what, life = what if what in _STEPS else "read", now.get(event.tensor)
             has_ended = life is not None and life[-1][0] in _ENDS
-            if life is None or has_ended and what not in _ENDS:  # an address may be reused
+            # An address may be reused, and the end of another library's capsule, which was only read, is not seen.
+            if life is None or has_ended and what not in _ENDS or what == life[-1][0] == "read":
                 life = now[event.tensor] = []
                 lives.append(life)
             if (
