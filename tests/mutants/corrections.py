@@ -4379,6 +4379,14 @@ CORRECTIONS = [
         new=":",
         test="null/test_pictures.py::test_an_address_may_serve_again",
     ),
+    Correction(
+        "a fourth reading",
+        "run compares a name that is not there with all names of a file",
+        "tools/commands/run.py",
+        old="get_close_matches(kernel, found[:1000], 1)",
+        new="get_close_matches(kernel, found, 1)",
+        test="null/test_commands.py::test_a_file_of_many_kernels_is_neither_listed_nor_compared_as_a_whole",
+    ),
 ]
 
 

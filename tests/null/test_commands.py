@@ -851,6 +851,21 @@ def test_the_kernels_name_is_checked_first(cli, files):
         assert status == 1 and err == f"error: {expected}\n"
 
 
+def test_a_file_of_many_kernels_is_neither_listed_nor_compared_as_a_whole(cli, files, monkeypatch):
+    """Comparing two names of 200 letters takes 2 ms, and a library may have thousands of kernels."""
+    head = ".version 7.0\n.target sm_75\n.address_size 64\n"
+    Path("many.ptx").write_text(head + "".join(f".visible .entry k{number}() {{ ret; }}\n" for number in range(1500)))
+    run, compared = module("tools.commands.run"), []
+    monkeypatch.setattr(run, "get_close_matches", lambda word, names, most: compared.extend(names) or ["k7"])
+    status, _, err = cli("run", "many.ptx", "k1500")
+    names = ", ".join(f"k{number}" for number in range(20))
+    assert err == f"error: many.ptx has no kernel 'k1500': did you mean k7? It has {names} and 1480 more\n"
+    assert status == 1 and len(compared) == 1000
+    monkeypatch.setattr(run.image, "cubin_kernels", lambda data: ["same"] * 30)
+    with pytest.raises(ValueError, match="It has same$"):
+        run._look_for("other", "many.cubin", ("cubin", b""))
+
+
 @pytest.mark.parametrize("numbers, mean", [
     ([float("inf"), float("-inf")], "nan"), ([float("inf"), 1.0], "inf"), ([1e308] * 3, "1e+308"), ([1.0, 2.0], "1.5"),
 ])  # fmt: skip

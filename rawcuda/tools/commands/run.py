@@ -268,11 +268,13 @@ def _look_for(kernel: str, path: str, code: tuple[str, bytes] | None) -> None:
     else:
         return
     if kernel not in found:
-        near = get_close_matches(kernel, found, 1)
+        found = list(dict.fromkeys(found))  # symbols may share a name
+        near = get_close_matches(kernel, found[:1000], 1)  # comparing long names takes milliseconds each
         raise ValueError(
             f"{path} has no kernel {kernel!r}"
             + (f": did you mean {near[0]}?" if near else "")
-            + (f" It has {', '.join(found)}" if found else "")
+            + (f" It has {', '.join(found[:20])}" if found else "")
+            + (f" and {len(found) - 20} more" if len(found) > 20 else "")
         )
 
 
