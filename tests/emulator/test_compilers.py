@@ -148,6 +148,30 @@ print("linked")
     assert "linked" in said
 
 
+@pytest.mark.parametrize("soname,wanted", [("libnvJitLink.so.12", 3), ("libnvJitLink.so.13", 10)])
+def test_nvjitlink_refuses_null(emulated, soname: str, wanted: int) -> None:
+    said = emulated(f"""
+import ctypes
+library, handle, null = ctypes.CDLL({soname!r}), ctypes.c_void_p(), ctypes.c_void_p()
+options, here = (ctypes.c_char_p * 1)(b"-arch=sm_80"), ctypes.byref(ctypes.c_uint64())
+def call(name, *arguments):
+    return library["nvJitLink" + name](*arguments)
+assert call("Create", ctypes.byref(handle), 1, options) == 0
+assert call("Version", here, None) == call("Version", None, here) == {wanted}
+assert call("Create", None, 1, options) == call("Create", here, 1, None) == call("Create", here, 0, None) == {wanted}
+assert call("Create", here, 1, (ctypes.c_char_p * 1)()) == {wanted}
+assert call("Destroy", None) == call("Destroy", ctypes.byref(null)) == {wanted}
+assert call("AddData", None, 2, b"x", ctypes.c_size_t(1), b"x") == {wanted}
+assert call("AddFile", None, 2, b"/none") == call("AddFile", handle, 2, None) == {wanted}
+assert call("Complete", None) == {wanted}
+for name in "LinkedCubin", "LinkedPtx", "ErrorLog", "InfoLog":
+    for each in "Get" + name, "Get" + name + "Size":
+        assert call(each, handle, None) == call(each, None, here) == {wanted}, each
+print("refused")
+""")
+    assert "refused" in said
+
+
 @needs_nvrtc
 @pytest.mark.skipif(not locate.nvjitlink(), reason="LTO-IR needs the real nvJitLink")
 def test_lto_ir_goes_through_the_real_library(emulated) -> None:

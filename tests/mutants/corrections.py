@@ -4387,6 +4387,20 @@ CORRECTIONS = [
         new="get_close_matches(kernel, found, 1)",
         test="null/test_commands.py::test_a_file_of_many_kernels_is_neither_listed_nor_compared_as_a_whole",
     ),
+    Correction(
+        "a fourth reading",
+        "a NULL pointer that nvJitLink is given ends the program with SIGSEGV",
+        "emulator/impersonating/linker.py",
+        old=(
+            "            if not number or not address:\n"
+            "                return null\n"
+            "            if number not in links:\n"
+            "                return _INVALID\n"
+            "            pointer"
+        ),
+        new="            if number not in links:\n                return _INVALID\n            pointer",
+        test="emulator/test_compilers.py::test_nvjitlink_refuses_null[libnvJitLink.so.13-10]",
+    ),
 ]
 
 

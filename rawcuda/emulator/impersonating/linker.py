@@ -35,6 +35,7 @@ __all__ = ["names", "open_nvjitlink"]
 
 # nvJitLinkResult
 _UNKNOWN_OPTION, _MISSING_ARCH, _INVALID, _PTX_COMPILE, _LTO_COMPILE, _INTERNAL, _FINALIZE = 1, 2, 3, 4, 5, 6, 9
+_NULL = 10  # from version 13 on
 _KINDS = {1: 0, 2: 1, 4: 2, 5: 3, 6: 4}  # nvJitLinkInputType -> CUjitInputType, as linking_entries.py wants it
 _LTOIR, _ANY = 3, 10
 _VERSIONS = [f"{major}_{minor}" for major in (12, 13) for minor in range(10)]
@@ -168,6 +169,7 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
     numbers = itertools.count(0x11AC0DE0, 16)
     loaded: list[ctypes.CDLL | None] = []
     word, pointer = ctypes.c_uint, ctypes.c_size_t
+    null = _NULL if major > 12 else _INVALID  # for a NULL pointer or handle
 
     def library() -> ctypes.CDLL | None:
         if not loaded:
@@ -175,6 +177,8 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return loaded[0]
 
     def version(first: int, second: int) -> int:
+        if not first or not second:
+            return null
         found = library()
         if found is not None and hasattr(found, "nvJitLinkVersion"):
             return int(found.nvJitLinkVersion(pointer(first), pointer(second)))
@@ -182,11 +186,12 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def create(address: int, count: int, options: int) -> int:
-        if count:
-            given = list((ctypes.c_char_p * count).from_address(options))
-        else:
-            given = []
-        link = _Link([(each or b"").decode("utf-8", "replace") for each in given])
+        if not address or not options:
+            return null
+        given = list((ctypes.c_char_p * count).from_address(options))
+        if None in given:
+            return null
+        link = _Link([each.decode("utf-8", "replace") for each in given])
         if not link.option("-arch"):
             return _MISSING_ARCH
         if not link.architecture:
@@ -197,11 +202,16 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def destroy(address: int) -> int:
-        if links.pop(pointer.from_address(address).value, None):
+        number = address and pointer.from_address(address).value
+        if not number:
+            return null
+        if links.pop(number, None):
             return 0
         return _INVALID
 
     def add_data(number: int, kind: int, data: int, size: int, name: int) -> int:
+        if not number:
+            return null
         if number not in links or not data:
             return _INVALID
         if name:
@@ -212,7 +222,9 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def add_file(number: int, kind: int, name: int) -> int:
-        if number not in links or not name:
+        if not number or not name:
+            return null
+        if number not in links:
             return _INVALID
         path = ctypes.string_at(name).decode("utf-8", "surrogateescape")
         try:
@@ -224,18 +236,24 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def complete(number: int) -> int:
+        if not number:
+            return null
         if number not in links or not links[number].inputs:
             return _INVALID
         return _link(links[number], emulator, lambda link, given: _real_lto(library(), link, given))
 
     def texts(of: Callable[[_Link], bytes]) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
         def size(number: int, address: int) -> int:
+            if not number or not address:
+                return null
             if number not in links:
                 return _INVALID
             pointer.from_address(address).value = len(of(links[number]))
             return 0
 
         def content(number: int, address: int) -> int:
+            if not number or not address:
+                return null
             if number not in links:
                 return _INVALID
             ctypes.memmove(address, of(links[number]), len(of(links[number])))
