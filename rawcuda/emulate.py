@@ -195,7 +195,7 @@ def _follower() -> Any:
 
 
 def _allocations(emulator: Any) -> dict[int, Holding]:
-    """Return the allocations of all primary contexts, by address."""
+    """Return the allocations of all contexts, by address."""
     machine = emulator._machine
     with machine.lock:
         return _held(machine)
@@ -204,8 +204,8 @@ def _allocations(emulator: Any) -> dict[int, Holding]:
 def _held(machine: Any) -> dict[int, Holding]:
     return {
         base: holding
-        for device in machine.devices
-        for base, holding in device.primary.holdings.items()
+        for context in _contexts(machine)
+        for base, holding in context.holdings.items()
         if not holding.released
     }
 
@@ -238,8 +238,12 @@ def _raised(item: Any, outcome: Any) -> BaseException | None:
     return kept[0].value if kept else None
 
 
+def _contexts(machine: Any) -> list[Any]:
+    return [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]
+
+
 def _each_context(machine: Any, do: Callable[[Any], object]) -> None:
-    for context in [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]:
+    for context in _contexts(machine):
         do(context)
 
 

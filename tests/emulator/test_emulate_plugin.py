@@ -251,6 +251,27 @@ def test_leaks_are_reported_or_failures(suite, tmp_path) -> None:
     assert "1 passed" in told and "allocated at" not in told
 
 
+def test_leaks_in_a_context_that_a_test_creates_are_reported(suite, tmp_path) -> None:
+    (tmp_path / "test_contexts.py").write_text("""
+from test_suite import ctypes, cuda, run
+
+def test_own_context():
+    context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(61)) == 0
+    assert cuda.cuCtxPopCurrent_v2(None) == 0
+
+def test_destroyed_context():
+    context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(62)) == 0
+    assert cuda.cuCtxDestroy_v2(context) == 0
+""")
+    told = suite("--emulate-leaks=fail", "-k", "context and not suite").stdout
+    assert re.search(r"2 passed.*, 1 error in", told) and "62-byte" not in told, told
+    assert re.search(r"^61-byte device allocation at 0x[0-9a-f]+, allocated at .*test_contexts.py:7$", told, re.M), told
+
+
 def test_several_processes_report_to_one(suite) -> None:
     pytest.importorskip("xdist")
     told = suite("-n", "2", "--emulate-leaks", "--emulate-doctor").stdout

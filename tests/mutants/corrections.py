@@ -4401,6 +4401,14 @@ CORRECTIONS = [
         new="            if number not in links:\n                return _INVALID\n            pointer",
         test="emulator/test_compilers.py::test_nvjitlink_refuses_null[libnvJitLink.so.13-10]",
     ),
+    Correction(
+        "a fourth reading",
+        "leaks in a context that a test has created are not reported",
+        "emulate.py",
+        old="        for context in _contexts(machine)\n        for base",
+        new="        for context in [device.primary for device in machine.devices]\n        for base",
+        test="emulator/test_emulate_plugin.py::test_leaks_in_a_context_that_a_test_creates_are_reported",
+    ),
 ]
 
 
