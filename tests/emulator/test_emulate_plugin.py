@@ -88,14 +88,17 @@ LAUNCHED = SUITE[: SUITE.index("# launched")].count("\n") + 1
 
 @pytest.fixture
 def suite(python, tmp_path):
-    """Run the tests of SUITE with the plugin."""
+    """Run the tests of SUITE with the plugin.
 
-    def run(*options, before="", **more):
+    tests/mutants replaces the plugin by hooks of imports, which that of pytest's assertions would pass over, and gives
+    options of our own conftest to pytest.
+    """
+
+    def run(*options, before="", env=None, **more):
         (tmp_path / "test_suite.py").write_text(SUITE)
         (tmp_path / "conftest.py").write_text(before)
-        return python(
-            ["-m", "pytest", "-p", f"{NAME}.emulate", "-p", "no:cacheprovider", "-rA", str(tmp_path), *options], **more
-        )
+        words = ["-m", "pytest", "-p", f"{NAME}.emulate", "-p", "no:cacheprovider", "--assert=plain", "-rA"]
+        return python([*words, str(tmp_path), *options], env={"PYTEST_ADDOPTS": None, **(env or {})}, **more)
 
     return run
 
