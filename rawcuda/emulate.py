@@ -19,16 +19,17 @@ import unittest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from typing import Any
 
     from .emulator.machine.holdings import Holding
+    from .emulator.machine.queues import Work
 
 __all__ = ["pytest_addoption"]
 
 _MARK, _LEAK, _EXPECTED = "emulate", "memory left allocated", "found in a test that was expected to fail"
 _SETTINGS = "RAWCUDA_EMULATOR"
-_PATIENCE = 1.0  # seconds
+_PATIENCE, _PATIENCE_AT_END = 1.0, 30.0  # seconds to wait for values and host functions
 
 
 def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
@@ -54,9 +55,15 @@ def _follower() -> Any:
     import pytest
 
     class Follower:
-        """The hooks around tests."""
+        """The hooks around tests.
+
+        stuck  work that had not ended after its test, which was told: later tests do not wait for it
+        """
 
         emulator: Any = None
+
+        def __init__(self) -> None:
+            self.stuck: set[Work] = set()
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_load_initial_conftests(self, early_config: Any) -> Generator[None, Any, None]:
@@ -135,8 +142,10 @@ def _follower() -> Any:
 
         def judge(self, item: Any, when: str, outcome: Any) -> None:
             """Finish all work, take the findings, and fail the test if there are any."""
-            patience = None if when == "teardown" else _PATIENCE  # the end of a fixture may let work go on
-            found = _take(self.emulator, patience)
+            patience = _PATIENCE_AT_END if when == "teardown" else _PATIENCE  # the end of a fixture may let work go on
+            found = _take(self.emulator, patience, self.stuck)
+            if when == "teardown":
+                found += self.waiting()
             mark = item.get_closest_marker(_MARK)
             if not found or mark is not None and mark.kwargs.get("reports"):
                 return
@@ -149,6 +158,18 @@ def _follower() -> Any:
                 item.add_report_section(when, "emulator", text)
             if isinstance(raised, pytest.xfail.Exception) or item.get_closest_marker("xfail") is not None:
                 item.user_properties.append((_EXPECTED, text))  # pytest shows no report of such a test
+
+        def waiting(self) -> list[str]:
+            """Return a finding for each stream that still has work after a test, and wait no more for this work."""
+            machine = self.emulator._machine
+            with machine.lock:
+                first, last = _pending(machine, self.stuck)
+            self.stuck.update(last)
+            return [
+                f"{work.name} in {work.stream!r} has not ended {_PATIENCE_AT_END:g} seconds after the test: let it end "
+                "before the test does, or in a fixture, also if the test fails"
+                for work in first
+            ]
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
             """Return a line for each allocation that is not in `before` and was not freed."""
@@ -210,23 +231,44 @@ def _held(machine: Any) -> dict[int, Holding]:
     }
 
 
-def _take(emulator: Any, patience: float | None) -> list[str]:
+def _take(emulator: Any, patience: float, stuck: set[Work]) -> list[str]:
     """Finish all work, return the findings since the last call, and make lost contexts usable again.
 
-    patience  seconds to wait for values and host functions; None: until they are there
+    patience  seconds to wait for values and host functions
+    stuck     work that is not waited for
     """
-    machine, until = emulator._machine, None
-    if patience is not None:
-        until = time.monotonic() + patience
+    machine, until = emulator._machine, time.monotonic() + patience
     if machine.pid:
         with machine.lock:
-            _each_context(machine, lambda context: machine.queues.complete_context(context, until))
+            _complete(machine, until, stuck)
     found = list(machine.findings)
     machine.findings.clear()
     if found:
         with machine.lock:
-            _each_context(machine, lambda context: context.revive())
+            _revive(machine)
     return found
+
+
+def _complete(machine: Any, until: float, stuck: set[Work]) -> None:
+    for stream in _streams(machine, stuck):
+        machine.queues.complete(stream.last, until)
+
+
+def _streams(machine: Any, stuck: set[Work]) -> list[Any]:
+    """Return all streams whose last work is not stuck."""
+    streams = [stream for context in _contexts(machine) for stream in list(context.streams.values())]
+    return [stream for stream in streams if stream.last not in stuck]
+
+
+def _pending(machine: Any, stuck: set[Work]) -> tuple[list[Work], list[Work]]:
+    """Return the first and the last work of each stream that still has work."""
+    queues = [list(stream.queue) for stream in _streams(machine, stuck) if stream.queue]
+    return [queue[0] for queue in queues], [queue[-1] for queue in queues]
+
+
+def _revive(machine: Any) -> None:
+    for context in _contexts(machine):
+        context.revive()
 
 
 def _raised(item: Any, outcome: Any) -> BaseException | None:
@@ -240,11 +282,6 @@ def _raised(item: Any, outcome: Any) -> BaseException | None:
 
 def _contexts(machine: Any) -> list[Any]:
     return [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]
-
-
-def _each_context(machine: Any, do: Callable[[Any], object]) -> None:
-    for context in _contexts(machine):
-        do(context)
 
 
 def _worded(finding: str) -> str:

@@ -155,6 +155,41 @@ def test_work_may_wait_for_the_end_of_a_fixture(suite, tmp_path) -> None:
     assert "2 passed" in out and "failed" not in out, out
 
 
+STUCK = """
+import ctypes, threading
+from test_suite import cuda
+
+go = threading.Event()
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: go.wait())
+
+def test_fails_before_the_event():
+    stream = ctypes.c_void_p()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0 == cuda.cuLaunchHostFunc(stream, function, None)
+    assert cuda.cuStreamQuery(stream) == 0, "its own failure"
+    go.set()
+
+def test_later():
+    threading.Thread(target=go.wait, daemon=True).start()  # which might write the value
+    stream, memory = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4)) == 0 == cuda.cuMemsetD32_v2(memory, 0, 1)
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0 == cuda.cuStreamWaitValue32_v2(stream, memory, 1, 0)
+
+def test_last():
+    pass
+"""
+
+
+def test_work_that_never_ends_is_told_and_not_waited_for(suite, tmp_path) -> None:
+    (tmp_path / "test_stuck.py").write_text(STUCK)
+    before = f"import {NAME}.emulate as plugin; plugin._PATIENCE_AT_END = 1.5"
+    out = suite("-k", "stuck", "--durations", "0", "--durations-min", "0.5", before=before, timeout=60).stdout
+    assert re.findall(r"^FAILED .*::(\S+)", out, re.M) == ["test_fails_before_the_event"], out
+    assert re.findall(r"^ERROR .*::(\S+)", out, re.M) == ["test_fails_before_the_event", "test_later"], out
+    assert "its own failure" in out and "a host function in <stream " in out, out
+    assert len(re.findall(r"has not ended 1.5 seconds after the test", out.partition("short test summary")[0])) == 2
+    assert not re.search(r"s \w+ .*::test_last", out), out
+
+
 def test_a_conftest_cannot_name_the_plugin(python, tmp_path) -> None:
     (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{NAME}.emulate"]')
     (tmp_path / "test_one.py").write_text("def test_one(): pass")

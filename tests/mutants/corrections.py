@@ -220,11 +220,8 @@ CORRECTIONS = [
         "interrupts and forks, the third time",
         "pytest waits for what a fixture would let go on",
         "emulate.py",
-        old=(
-            '            patience = None if when == "teardown" else _PATIENCE  # the end of a fixture'
-            " may let work go on\n"
-        ),
-        new="            patience = None\n",
+        old='            patience = _PATIENCE_AT_END if when == "teardown" else _PATIENCE  #',
+        new="            patience = 1e9  #",
         test="emulator/test_emulate_plugin.py::test_work_may_wait_for_the_end_of_a_fixture",
         hangs=True,
     ),
@@ -4408,6 +4405,23 @@ CORRECTIONS = [
         old="        for context in _contexts(machine)\n        for base",
         new="        for context in [device.primary for device in machine.devices]\n        for base",
         test="emulator/test_emulate_plugin.py::test_leaks_in_a_context_that_a_test_creates_are_reported",
+    ),
+    Correction(
+        "a fourth reading",
+        "pytest waits without end for work that a failed test has left",
+        "emulate.py",
+        old="patience, self.stuck)\n            if when",
+        new='1e9 if when == "teardown" else patience, self.stuck)\n            if when',
+        test="emulator/test_emulate_plugin.py::test_work_that_never_ends_is_told_and_not_waited_for",
+        hangs=True,
+    ),
+    Correction(
+        "a fourth reading",
+        "pytest waits after each test for work that an earlier one has left",
+        "emulate.py",
+        old="            self.stuck.update(last)\n",
+        new="",
+        test="emulator/test_emulate_plugin.py::test_work_that_never_ends_is_told_and_not_waited_for",
     ),
 ]
 
