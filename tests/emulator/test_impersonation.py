@@ -584,6 +584,23 @@ sys.exit(int(sys.argv[1]))
     assert told in asked.stderr
 
 
+@pytest.mark.parametrize("where", ["here", "in a child"])
+@pytest.mark.parametrize("name,call", [("libcuda.so.1", "cuMemAlloc_v2"), ("libcudart.so.13", "cudaMalloc")])
+def test_a_refused_call_is_told_of_a_library_that_is_used(python, where: str, name: str, call: str) -> None:
+    code = f"""
+if {where!r} == "here" or not os.fork():
+    {call == "cuMemAlloc_v2"} and start()
+    code = ctypes.CDLL({name!r}).{call}(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(1 << 50))
+    print(code, *told_here(), sep="\\n", flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+"""
+    begin = BEGIN + f"from {NAME}.emulator.impersonating.loading import told_here\n"
+    said = python(begin + code, check=True).stdout.splitlines()
+    assert said[0] == "2" and said[1].startswith("the last call that was refused: "), said
+    assert "returned 2: 1125899906842624 bytes were requested" in said[1]
+
+
 @pytest.mark.parametrize("mode,call", [("eager", "cuLaunchKernel"), ("lazy", "cuCtxSynchronize")])
 def test_an_interrupt_is_named_as_the_reason_of_a_failed_call(python, mode: str, call: str) -> None:
     code = (

@@ -4423,6 +4423,28 @@ CORRECTIONS = [
         new="",
         test="emulator/test_emulate_plugin.py::test_work_that_never_ends_is_told_and_not_waited_for",
     ),
+    Correction(
+        "a fourth reading",
+        "what a forked child is refused goes into the journal of its parent",
+        "emulator/impersonating/attaching.py",
+        old="machine.aloud, machine.refused = True, _refused\n",
+        new="machine.aloud, machine.refused = True, lambda *words: attached.journal.refused(str(words))\n",
+        test=(
+            "emulator/test_impersonation.py::"
+            "test_a_refused_call_is_told_of_a_library_that_is_used[libcuda.so.1-cuMemAlloc_v2-in a child]"
+        ),
+    ),
+    Correction(
+        "a fourth reading",
+        "what is refused is recorded for a library that is not used",
+        "emulator/impersonating/attaching.py",
+        old="    used = [attached for attached in ATTACHED if attached.is_used]\n",
+        new="    used = ATTACHED\n",
+        test=(
+            "emulator/test_impersonation.py::"
+            "test_a_refused_call_is_told_of_a_library_that_is_used[libcudart.so.13-cudaMalloc-here]"
+        ),
+    ),
 ]
 
 

@@ -55,11 +55,6 @@ class Attached:
         self.journal: Journal = create(self.folder, self.table.served, len(self.names))
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
 
-    def refused(self, name: str, code: int, report: str) -> None:
-        """Record in the journal of this process that a call was refused, if the reason is known."""
-        if report:
-            self.journal.refused(f"{name} returned {code}: {report}")
-
 
 ATTACHED: list[Attached] = []
 _watched: list[bool] = []  # whether forks and the end of the process are watched
@@ -140,10 +135,17 @@ def _follow(attached: Attached) -> None:
     """Make reports visible, and make cuInit write the process id into the table of a library that initializes it."""
     table, machine = attached.table, shared()._machine
     if machine.refused is None:
-        machine.aloud, machine.refused = True, attached.refused
+        machine.aloud, machine.refused = True, _refused
         machine.space.write_output = _output_of_program()
     machine.observers.append(lambda: table.put(layout.PID, machine.pid))
     table.put(layout.PID, machine.pid)
+
+
+def _refused(name: str, code: int, report: str) -> None:
+    """Record that a call was refused, if the reason is known, in the journal of a library that this process uses."""
+    used = [attached for attached in ATTACHED if attached.is_used]
+    if report and used:
+        used[0].journal.refused(f"{name} returned {code}: {report}")
 
 
 def _output_of_program() -> Callable[[str], object] | None:
