@@ -159,6 +159,39 @@ def test_ctrl_c_ends_a_program_in_c(tmp_path, before, status) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
 
 
+THREADS = """
+#include <pthread.h>
+#include <signal.h>
+int cuInit(unsigned);
+static pthread_barrier_t begin;
+static void *call(void *code) { pthread_barrier_wait(&begin); *(int *)code = cuInit(0); return 0; }
+int main(void) {
+    pthread_t threads[8]; int codes[8];
+    pthread_barrier_init(&begin, 0, 8);
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, call, &codes[i]);
+    for (int i = 0; i < 8; i++) { pthread_join(threads[i], 0); if (codes[i]) return 3; }
+    raise(SIGINT);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not (shutil.which("cc") and shutil.which("ld")), reason="there is no C compiler")
+def test_threads_of_a_program_in_c_may_make_their_first_calls_at_once(tmp_path) -> None:
+    if not loading._libpython():
+        pytest.skip("this Python has no library for a program to load")
+    (tmp_path / "program.c").write_text(THREADS)
+    folder, variables = loading.prepare()
+    try:
+        words = [str(tmp_path / "program.c"), "-o", str(tmp_path / "program"), f"-L{folder}", "-lcuda", "-pthread"]
+        subprocess.run(["cc", *words], check=True)
+        environment = {**os.environ, **variables}
+        result = subprocess.run([str(tmp_path / "program")], env=environment, capture_output=True, text=True)
+    finally:
+        loading.remove(folder)
+    assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, "", "")
+
+
 # -- exit, exceptions, threads, forks
 
 

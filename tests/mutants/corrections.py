@@ -1563,8 +1563,8 @@ CORRECTIONS = [
         "signals of foreign programs",
         "Ctrl-C does not end a program in C whose first call starts the emulator",
         "emulator/impersonating/loading.py",
-        old="if is_foreign and signal",
-        new="if False and signal",
+        old="if _signal.getsignal(_signal.SIGINT) is",
+        new="if None is",
         test="emulator/test_impersonation.py::test_ctrl_c_ends_a_program_in_c[--2]",
     ),
     Correction(
@@ -4444,6 +4444,23 @@ CORRECTIONS = [
             "emulator/test_impersonation.py::"
             "test_a_refused_call_is_told_of_a_library_that_is_used[libcudart.so.13-cudaMalloc-here]"
         ),
+    ),
+    Correction(
+        "a fourth reading",
+        "threads of a program in C that make their first calls at once print tracebacks",
+        "emulator/impersonating/loading.py",
+        old=(
+            "    import ctypes, _signal\n"
+            "    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:\n"
+            "        ctypes.CDLL(None).signal(_signal.SIGINT, None)"
+        ),
+        new=(
+            "    import time\n"
+            "    time.sleep(0.1)\n"
+            "    import _signal\n"
+            "    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)"
+        ),
+        test="emulator/test_impersonation.py::test_threads_of_a_program_in_c_may_make_their_first_calls_at_once",
     ),
 ]
 

@@ -50,7 +50,10 @@ _lock = threading.Lock()
 
 _SCRIPT = """
 import os, sys
-is_foreign = "_signal" not in sys.modules  # a program that is not in Python, where Ctrl-C must not become an exception
+if "_signal" not in sys.modules:  # a program that is not in Python, where Ctrl-C must not become an exception
+    import ctypes, _signal
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        ctypes.CDLL(None).signal(_signal.SIGINT, None)  # that of Python works only in the thread that has started it
 from importlib import import_module, util
 name, folder = {name!a}, {package!a}
 def home(module):
@@ -75,9 +78,6 @@ if module is None or home(module) != folder:
         sys.modules[name] = module = util.module_from_spec(spec)
         spec.loader.exec_module(module)
 import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!a})
-import signal
-if is_foreign and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 """
 
 
