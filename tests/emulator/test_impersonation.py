@@ -548,6 +548,41 @@ module("emulator").shared()._machine.interrupts.keep(KeyboardInterrupt())
     assert (result.returncode, result.stderr) == (0, "")
 
 
+STARTS = """
+import ctypes, signal, sys, time
+from importlib import abc
+
+class Late(Exception):
+    pass
+
+def interrupt(number, frame):
+    raise (KeyboardInterrupt if sys.argv[2] == "KeyboardInterrupt" else Late)
+
+class Watch(abc.MetaPathFinder):  # interrupts the import of one module
+    def find_spec(self, name, path=None, target=None):
+        if name.endswith(sys.argv[1]):
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGALRM)
+
+signal.signal(signal.SIGALRM, interrupt)
+sys.meta_path.insert(0, Watch())
+code = -1
+try:
+    code = ctypes.CDLL("libcuda.so.1").cuInit(0)
+    for _ in range(100):
+        time.sleep(0.1)
+except (KeyboardInterrupt, Late) as caught:
+    print(code, type(caught).__name__)
+"""
+
+
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "Late"])
+@pytest.mark.parametrize("name", [".machine.machine", ".impersonating.attaching", ".device_entries"])
+def test_an_interrupt_of_the_first_call_reaches_the_program(python, name: str, kind: str) -> None:
+    result = python(["-m", NAME, "emulate", "--", sys.executable, "-c", STARTS, name, kind])
+    assert (result.stdout, result.stderr, result.returncode) == (f"0 {kind}\n", "", 0)
+
+
 def test_an_interrupt_during_the_end_does_not_divide_it(python, tmp_path) -> None:
     result = python(
         BEGIN

@@ -4462,6 +4462,28 @@ CORRECTIONS = [
         ),
         test="emulator/test_impersonation.py::test_threads_of_a_program_in_c_may_make_their_first_calls_at_once",
     ),
+    Correction(
+        "a fourth reading",
+        "an interrupt of the first call of a program is printed and lost",
+        "emulator/impersonating/loading.py",
+        old="        attaching.raise_later(late)\n",
+        new="        raise late\n",
+        test=(
+            "emulator/test_impersonation.py::"
+            "test_an_interrupt_of_the_first_call_reaches_the_program[.machine.machine-Late]"
+        ),
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt of the first call leaves the program without the emulator",
+        "emulator/impersonating/loading.py",
+        old="    late = caught\nif late is not None:",
+        new="    raise\nif late is not None:",
+        test=(
+            "emulator/test_impersonation.py::"
+            "test_an_interrupt_of_the_first_call_reaches_the_program[.machine.machine-Late]"
+        ),
+    ),
 ]
 
 

@@ -1,7 +1,8 @@
 """The connection between a loaded shared object and the emulator, which provides the functions behind its exports.
 
 What it is   `attach`, which connects an object to the emulator. The machine code calls it, through a script, in the
-             first call of an exported function, unless impersonate() has called it already.
+             first call of an exported function, unless impersonate() has called it already. `raise_later`, for an
+             interrupt of this first call.
 How          a process has one emulator, however many objects are loaded: one for each name and each copy of a file.
 Read next    journal.py, loading.py
 """
@@ -20,7 +21,7 @@ import time
 from ..emulated_library import shared
 from ..interface.abis import form_of
 from ..interface.thunks import ENTRIES, keep_for_ever
-from ..machine.recovery import answer, covered, undivided
+from ..machine.recovery import answer, covered, is_outside, undivided
 from . import symbol_table as layout
 from .journal import Journal, create
 from .stand_in_libraries import LIBRARIES
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from .stand_in_libraries import Answers
 
-__all__ = ["ATTACHED", "attach"]
+__all__ = ["ATTACHED", "attach", "raise_later"]
 
 _Resolve = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint)
 _MISSING = 1  # in a slot: the library exports the name, but the emulator has no such function
@@ -111,6 +112,13 @@ def attach(address: int, folder: str) -> None:
             atexit.register(undivided(_ended))
         ATTACHED.append(attached)
         table.put_pointer(layout.RESOLVE, resolver)
+
+
+def raise_later(caught: BaseException) -> None:
+    """Raise an interrupt that came while the emulator was started, in this thread of the program, a moment later."""
+    if is_outside(caught):
+        caught.__traceback__ = caught.__context__ = None
+        shared()._machine.interrupts.keep(caught)
 
 
 def _pointer(callback: Any) -> int:

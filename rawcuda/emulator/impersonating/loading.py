@@ -55,29 +55,40 @@ if "_signal" not in sys.modules:  # a program that is not in Python, where Ctrl-
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         ctypes.CDLL(None).signal(_signal.SIGINT, None)  # that of Python works only in the thread that has started it
 from importlib import import_module, util
-name, folder = {name!a}, {package!a}
+folder = {package!a}
 def home(module):
     return os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
-module = sys.modules.get(name)
-spec = None
-if sys.version_info < (3, 9) or sys.implementation.name != "cpython":
-    raise ImportError("the emulator needs CPython 3.9 or newer, and this is " + sys.version)
-if module is None:
-    try:
-        spec = util.find_spec(name)
-    except Exception:
-        pass
-    if spec is not None and os.path.dirname(os.path.abspath(spec.origin or "")) == folder:
-        module = import_module(name)
-if module is None or home(module) != folder:
-    if module is not None or spec is not None or "." in name:  # its parents may not be importable here
-        name = "emulated_" + name.replace(".", "_")
-    if name not in sys.modules:
-        at = os.path.join(folder, "__init__.py")
-        spec = util.spec_from_file_location(name, at, submodule_search_locations=[folder])
-        sys.modules[name] = module = util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!a})
+def start(name, late=None):
+    module = sys.modules.get(name)
+    spec = None
+    if sys.version_info < (3, 9) or sys.implementation.name != "cpython":
+        raise ImportError("the emulator needs CPython 3.9 or newer, and this is " + sys.version)
+    if module is None:
+        try:
+            spec = util.find_spec(name)
+        except Exception:
+            pass
+        if spec is not None and os.path.dirname(os.path.abspath(spec.origin or "")) == folder:
+            module = import_module(name)
+    if module is None or home(module) != folder:
+        if module is not None or spec is not None or "." in name:  # its parents may not be importable here
+            name = "emulated_" + name.replace(".", "_")
+        if name not in sys.modules:
+            at = os.path.join(folder, "__init__.py")
+            spec = util.spec_from_file_location(name, at, submodule_search_locations=[folder])
+            sys.modules[name] = module = util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+    attaching = import_module(name + ".emulator.impersonating.attaching")
+    attaching.attach(table, {folder!a})
+    if late is not None:
+        attaching.raise_later(late)
+late = None
+try:
+    start({name!a})
+except BaseException as caught:
+    late = caught
+if late is not None:  # perhaps an interrupt, which must reach the program: any other error comes again
+    start({name!a}, late)
 """
 
 
