@@ -10,11 +10,22 @@ import threading
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, Callable
 
 import pytest
 
-__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "sampled", "together", "wrap"]
+__all__ = [
+    "NUMBERS",
+    "browser_command",
+    "each_opcode",
+    "quotient",
+    "rest",
+    "run_threads",
+    "sampled",
+    "together",
+    "wrap",
+]
 
 NUMBERS = (  # the dtypes of numbers that NumPy and this package have
     "bool",
@@ -143,3 +154,37 @@ def browser_command(profile: Path, *options: Any) -> list[str] | None:
         f"--user-data-dir={profile}",
         *map(str, options),
     ]
+
+
+def each_opcode(codes: set[CodeType], work: Callable[[], object], meanwhile: Callable[[], object]) -> int:
+    """Do `work` again and again, and something else meanwhile: the n-th time before the n-th opcode of these codes.
+
+    A signal handler may run there. Returns the number of times.
+    """
+    done: list[int] = []
+    seen: list[str] = []
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code not in codes:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen.append(event)
+            if len(seen) == number:
+                sys.settrace(None)
+                done.append(number)
+                meanwhile()
+        return trace
+
+    was = sys.gettrace()
+    for number in range(1, 1000):
+        seen.clear()
+        sys._getframe().f_trace_opcodes = True  # 3.12 reports opcodes only if a frame asks for them before settrace
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(was)
+        if len(done) < number:
+            return number
+    raise AssertionError("it has no end")

@@ -311,7 +311,7 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     if (run is None or run is not of.run) and not _are_bytes(to, of):
         walk = _checked_walk(dst, src, to, of)
         if stream is not None:
-            gpu.handle_of(stream)  # an invalid stream is refused even if it is not needed
+            gpu.handle_of(stream)  # an invalid stream is refused even if there is nothing to copy
         _follow(walk, dst, src, to, of, stream)
         return
     memory, other = to.memory, of.memory
@@ -320,7 +320,7 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
         _check_usable(of, src)
     if to.kind == of.kind == "host":
         if stream is not None:
-            gpu.handle_of(stream)
+            gpu.check_host_work(stream)
         memmove(to.address, of.address, to.form.nbytes)
     elif to.primary is of.primary is None or not gpu.copy_run(dst, src, to, of, stream):
         _follow(_walk(dst, src, to, of), dst, src, to, of, stream)
@@ -401,6 +401,8 @@ def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> 
     if walk.is_empty():
         return
     if to.kind == of.kind == "host":
+        if stream is not None:
+            gpu.check_host_work(stream)
         host_copy.copy(walk)
     else:
         gpu.copies.copy_on_device(dst, src, to, of, walk, stream)
@@ -504,7 +506,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     if to.kind == "host" or not form.nbytes:
         pattern = pattern_of(form, value)
         if stream is not None:
-            gpu.handle_of(stream)  # refuses an object that is not a stream
+            gpu.check_host_work(stream)
         if form.nbytes:
             host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
     elif to.kind == "pinned" and gpu.wait_for(target, to, stream):

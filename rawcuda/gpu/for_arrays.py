@@ -24,6 +24,7 @@ from .core.context import ANY_CALLS, context_of, some_context
 from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, noted_form, queue_of
 from .devices.device import Device
 from .memory.ordering import (
+    check_host_work,
     device_of,
     finish,
     keep_foreign,
@@ -57,6 +58,7 @@ __all__ = [
     "empty_like",
     "empty_on",
     "fill_run",
+    "check_host_work",
     "check_label",
     "current_ordinal",
     "device_around",

@@ -127,10 +127,11 @@ class Buffer:
         return made.reshape(made.size)
 
     def _synchronize(self) -> None:
-        from ..gpu.for_arrays import Device, device_of
+        from ..gpu.for_arrays import Device, device_of, wait_on_host
         from ..gpu.memory.ordering import synchronize_contexts
         from ..gpu.streams.stream import Stream
 
+        wait_on_host(self.view)  # for the work that is known, on any stream
         if self.stream is None:
             home = device_of(self.view)
             if home is None:  # page-locked memory of another library: any device may use it

@@ -161,27 +161,6 @@ def test_large_ints_are_rounded_once_to_a_float32(device):
     assert echoed(device, [".f64"], 2**60 + 2**7 + 1)[0][:8] == struct.pack("<d", 2.0**60 + 2.0**8)
 
 
-@pytest.mark.parametrize("bits", [8, 16, 32, 64])
-@pytest.mark.parametrize("signed", [False, True])
-def test_a_numpy_integer_is_checked_as_an_int_is(device, bits, signed):
-    """Whether a value fits depends on the value and the declared type, not on the type of the value."""
-    numpy = pytest.importorskip("numpy")
-    declared = ["pointer", f"{'' if signed else 'u'}int{bits}"]
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
-        there = numpy.iinfo(kind)
-        for value in (there.min, there.max, low, high):
-            if not there.min <= value <= there.max:
-                continue
-            number = numpy.dtype(kind).type(value)
-            if low <= value <= high:
-                packed = echoed(device, [f".b{bits}"], number, parameters=declared)[0]
-                assert packed[: bits // 8] == value.to_bytes(bits // 8, "little", signed=signed)
-            else:
-                with pytest.raises(ValueError, match=rf"does not fit: it holds {low} \.\. {high}"):
-                    echoed(device, [f".b{bits}"], number, parameters=declared)
-
-
 def test_the_numbers_of_ml_dtypes_are_numbers(device):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     assert echoed(device, [".f32"], ml_dtypes.bfloat16(1.5))[0][:4] == struct.pack("<f", 1.5)

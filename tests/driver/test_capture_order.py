@@ -113,6 +113,28 @@ def test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun(device, str
     assert y.tolist() == [1] * 4
 
 
+@pytest.mark.parametrize("what", ["copy", "copy of a part", "fill"])
+@pytest.mark.parametrize("as_number", [False, True])
+def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_number):
+    """It is done at once, so the graph would not contain it."""
+    x, a, b = device.empty(4, "float32"), array.array("f", [1] * 8), array.array("f", [2] * 8)
+    target, source, stream = rawcuda.view(a), rawcuda.view(b), streams[0]
+    given = stream.handle if as_number else stream
+    work = {
+        "copy": lambda: target.copy_from(source, stream=given),
+        "copy of a part": lambda: target[::2].copy_from(source[::2], stream=given),
+        "fill": lambda: target.fill(3, stream=given),
+    }[what]
+    with stream.capture() as graph:
+        x.fill(1, stream=stream)
+        with pytest.raises(errors.InvalidUse, match="being captured, and work on pageable host memory is done at once"):
+            work()
+    assert a.tolist() == [1] * 8 and len(graph.nodes) == 1
+    graph.close()
+    work()
+    assert a.tolist() != [1] * 8
+
+
 def test_memory_of_a_closed_stream_in_a_capture(device, streams):
     other, (stream, _) = device.stream(), streams
     memory = device.allocate(4, stream=other)

@@ -3,12 +3,12 @@
 import array
 import contextlib
 import ctypes
-import sys
 import threading
 
 import pytest
 
 from tests.driver import kernels
+from tests.shared import each_opcode
 from tests.subject import module, rawcuda
 
 cuda_h, errors = module("headers.cuda_h"), module("errors")
@@ -304,36 +304,6 @@ def test_a_pop_that_lacks_memory_is_made_again(device, monkeypatch, how, traced)
                     pass
         monkeypatch.undo()
         assert len(tries) >= 2 and current() == before
-
-
-def each_opcode(codes, work, meanwhile):
-    """Do `work` again and again, and something else meanwhile: the n-th time before the n-th opcode of these codes."""
-    done = []
-
-    def trace(frame, event, argument):
-        if frame.f_code not in codes:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            seen.append(event)
-            if len(seen) == number:
-                sys.settrace(None)
-                done.append(number)
-                meanwhile()
-        return trace
-
-    was = sys.gettrace()
-    for number in range(1, 1000):
-        seen = []
-        sys._getframe().f_trace_opcodes = True  # 3.12 reports opcodes only if a frame asks for them before settrace
-        sys.settrace(trace)
-        try:
-            work()
-        finally:
-            sys.settrace(was)
-        if len(done) < number:
-            return number
-    raise AssertionError("it has no end")
 
 
 @pytest.mark.parametrize("how", ["a call", "a with block"])

@@ -283,3 +283,16 @@ def test_mpi_waits_for_the_stream_whatever_the_memory_is_called(device, how):
             rawcuda.view(made) if how == "a view" else made, Comm(), "send", stream=given
         ) as data:
             assert data.device[0] == "cpu" and stream.query() and data.tolist() == [7] * 4
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_mpi_waits_for_the_stream_that_wrote_an_array(device, given, monkeypatch):
+    """A CUDA-aware MPI reads the memory itself, whatever stream it is given for its own order."""
+    mpi = module("integrations.mpi")
+    monkeypatch.setattr(mpi, "uses_device_memory", lambda comm: True)
+    there, made = device.empty(4, "int32").fill(7), device.zeros(4, "int32")
+    with device.stream() as stream, device.stream() as other:
+        device.synchronize()
+        made.copy_from(there, stream=stream)
+        with mpi.buffer(made, Comm(), "send", **({"stream": other} if given else {})) as data:
+            assert data is made and stream.query()

@@ -19,11 +19,13 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.emulator.emulator_client import HEAD, KERNELS, Client
+from tests.shared import each_opcode
 from tests.subject import FOLDER, module
 
 FOLDER_OF_EMULATOR = str(FOLDER / "emulator")
@@ -701,3 +703,30 @@ def test_host_memory_can_be_registered_again_after_an_interrupt_at_any_line(name
         assert unregister() in (0, 713), place
         assert register() == 0 and unregister() == 0, place
     assert place > 20
+
+
+def test_what_a_signal_handler_allocates_inside_of_an_allocation_has_other_addresses():
+    space = module("emulator.machine.space").Space()
+    made = []
+
+    def allocate():
+        made.append(space.new_address(64))
+
+    assert each_opcode({type(space).new_address.__code__}, allocate, allocate) > 20
+    made.sort()
+    assert all(second - first >= 64 for first, second in zip(made, made[1:]))
+
+
+def test_a_signal_handler_may_make_a_stream_while_the_streams_are_asked():
+    class Stream:
+        last = None
+
+        @property
+        def blocking(self):
+            context.streams[object()] = context.legacy  # what a signal handler may do between two of them
+            return True
+
+    context = SimpleNamespace(legacy=Stream())
+    context.legacy.context, context.streams = context, {1: Stream(), 2: Stream()}
+    queues = module("emulator.machine.queues").Queues
+    assert queues.pending(SimpleNamespace(), context.legacy) == [] and len(context.streams) == 4

@@ -413,7 +413,8 @@ class Queues:
         """List the work that must be done before a stream is idle; the legacy stream includes all blocking streams."""
         streams = [stream]
         if stream is stream.context.legacy:
-            streams += [other for other in stream.context.streams.values() if other.blocking and other is not stream]
+            others = list(stream.context.streams.values())  # one C call: a signal handler may make a stream meanwhile
+            streams += [other for other in others if other.blocking and other is not stream]
         return [other.last for other in streams if other.last is not None and not other.last.done]
 
     def missed(self, allocation: Allocation) -> str:
@@ -677,8 +678,8 @@ class Queues:
             self._inside.discard(me)
             if self.crowded == me:
                 self.crowded = 0
-        contexts = [thing for thing in self._machine.handles.values() if hasattr(thing, "per_thread")]
-        streams = {stream for context in contexts for stream in context.streams.values()}
+        contexts = [thing for thing in list(self._machine.handles.values()) if hasattr(thing, "per_thread")]
+        streams = {stream for context in contexts for stream in list(context.streams.values())}
         for stream in streams | set(self._busy):
             work = stream.running
             if work is not None and work not in running:

@@ -24,6 +24,7 @@ import threading
 from bisect import bisect_right, insort
 from collections import deque
 from copy import copy
+from itertools import count
 
 from ...errors import shown
 from .codes import INVALID_VALUE, OUT_OF_MEMORY
@@ -44,7 +45,8 @@ POISONED_UP_TO = 64 << 20  # filling a larger allocation would touch all of its 
 _ZEROS_FROM = 1 << 20  # variables from this size on are pages of zeros, which the system makes when they are used
 
 FIRST_ADDRESS = 1 << 49
-_LAST_ADDRESS = 1 << 57  # what a GPU addresses at most
+# Where the addresses for calls inside of a call begin, and how many each depth has; a GPU addresses 1 << 57 at most.
+_INSIDE, _REGION = 7 << 54, 1 << 48
 GAP = 1 << 30
 # How many freed host buffers, and how many bytes of them, stay mapped, so that a late read does not crash
 QUARANTINE, QUARANTINED = 32, 64 << 20
@@ -261,7 +263,8 @@ class Space:
         self.missed: Callable[[Allocation], str] = lambda allocation: ""  # words about pending work that may write it
         self.told: set[tuple[str, int]] = set()  # the places of these findings: in generated code, or in the program
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
-        self._next = FIRST_ADDRESS
+        self._starts = [FIRST_ADDRESS]  # where the next addresses begin; an entry for each depth of calls inside calls
+        self._regions = count(_INSIDE, _REGION)
         self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
         self._live: dict[int, Allocation] = {}
         self.managed: dict[int, int] = {}  # the sizes of the live managed memory, by address
@@ -300,12 +303,21 @@ class Space:
         """
         step = max(alignment, 1)
         with self.lock:
-            base = (self._next + 2 * step - 1) // (2 * step) * (
-                2 * step
-            ) + step  # an odd multiple, so that it has no larger alignment
-            if base + size > _LAST_ADDRESS:
-                raise Fault(OUT_OF_MEMORY, f"no {size} bytes with an alignment of {step} are left in the address space")
-            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+            try:
+                start = self._starts.pop()
+            except IndexError:  # a signal handler or a __del__ has come within these lines: it gets other addresses
+                start = next(self._regions)
+            try:
+                last = _INSIDE if start < _INSIDE else start // _REGION * _REGION + _REGION
+                # an odd multiple, so that it has no larger alignment
+                base = (start + 2 * step - 1) // (2 * step) * (2 * step) + step
+                if base + size > last:
+                    raise Fault(
+                        OUT_OF_MEMORY, f"no {size} bytes with an alignment of {step} are left in the address space"
+                    )
+                start = (base + size + 2 * GAP - 1) // GAP * GAP
+            finally:
+                self._starts.append(start)
         return base
 
     def allocate_host(self, size: int, *, kind: str, label: str = "", poison: bool = True) -> Allocation:

@@ -242,11 +242,12 @@ def _prepare_is_current(context: PrimaryContext) -> Callable[[], bool]:
         if careful:
             return loaded.current_context() == context._handle
         try:
-            into, answer = answers.pop()
+            mine = answers.pop()
         except IndexError:
-            into, answer = new_answer()
+            mine = new_answer()
+        into, answer = mine
         is_ours: bool = not ask(*into) and answer.value == context._handle
-        answers.append((into, answer))
+        answers.append(mine)
         return is_ours
 
     return is_current

@@ -152,8 +152,6 @@ def handle_of(stream: object) -> int:
     if type(stream) is int and 0 < stream < 2**64:
         return stream
     if isinstance(stream, StreamHandle):
-        if stream._argument is None:
-            stream._prepare()  # from now on, it counts as used; see StreamHandle._closing()
         return stream._handle or stream.handle  # (the property costs a call)
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")

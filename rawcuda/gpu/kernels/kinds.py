@@ -80,12 +80,11 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
         return "numpy other"
 
 
-def is_plain(kind: type, form: str, size: int, signed: bool | None = None) -> bool:
+def is_plain(kind: type, form: str, size: int) -> bool:
     """Tell whether struct itself converts each value of a type for a slot, or raises an error.
 
-    A NumPy type counts if all its values fit into the slot; without a declared sign, those of its size do. Its
-    subclasses may have any value. Of numbers for 4 bytes, struct does not refuse those that are too large for a
-    float32, and rounds ints of 8 bytes twice.
+    A NumPy type counts if its values have at most the size of the slot. Its subclasses may have any value. Of numbers
+    for 4 bytes, struct does not refuse those that are too large for a float32, and rounds ints of 8 bytes twice.
     """
     if kind is bool or form == "real" and size != 4 and kind in (int, float):
         return True
@@ -98,8 +97,6 @@ def is_plain(kind: type, form: str, size: int, signed: bool | None = None) -> bo
         return False
     if form == "real" and size != 4:
         size = 8
-    if signed is not None and dtype.kind != "iu"[not signed] and not (signed and dtype.itemsize < size):
-        return False
     return dtype.type is kind and dtype.itemsize <= size and dtype.kind in _PLAIN[form]
 
 

@@ -19,7 +19,7 @@ from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving, unless_inside
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
-from ..core.context import PrimaryContext, context_of, held_contexts
+from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts
 from ..core.handles import destroying
 from ..core.points import (
     NEXT,
@@ -71,6 +71,7 @@ __all__ = [
     "make_wait",
     "note",
     "pending_handle",
+    "check_host_work",
     "refuse_capture",
     "wait_on_host",
     "synchronize_contexts",
@@ -166,6 +167,20 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
     """
     if capturing and capture_number(primary.calls, work_handle(stream)) is not None:
         raise InvalidUse(f"the stream is being captured, and {why}")
+
+
+def check_host_work(stream: object) -> None:
+    """Check a stream that is given for work that the CPU does at once: it must be one, and not be captured.
+
+    raises  TypeError, ValueError, Closed  as for handle_of()
+            InvalidUse  the stream is being captured
+    """
+    handle = handle_of(stream)
+    if capturing and handle != NO_SYNC and capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None:
+        raise InvalidUse(
+            "the stream is being captured, and work on pageable host memory is done at once, so that no launch of the "
+            "graph would repeat it: use pinned memory, or do this outside of the capture"
+        )
 
 
 def uncaptured(primary: PrimaryContext, stream: object, why: str, work: Callable[..., Any], *arguments: Any) -> Any:
