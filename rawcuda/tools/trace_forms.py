@@ -8,10 +8,12 @@ Read next    tools/pictures/trace_pictures.py
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
 from ..errors import shown, worded
+from ..interpreter.cpython import free_after_fork, watch_forks
 from ..tracing import Call, Step
 from .trace_effects import placed, stream_name
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     Event = Union[Call, Step]
 
 __all__ = ["FORMS", "form_of", "is_colourful", "listed", "page", "picture", "writer"]
+
+# Held while a writer writes: before CPython 3.13, threads that write to one text file at once lose text, and write
+# other memory of the process instead. Re-entrant, because garbage collection may end a trace while it is held.
+_writing = free_after_fork(_thread.RLock())
 
 
 def form_of(to: Any, form: str | None) -> str:
@@ -50,6 +56,7 @@ def writer(to: Any, form: str) -> _Writer:
         except (TypeError, ValueError) as error:
             wrong = f"trace() cannot write text to {worded(to)} ({error}): give a text file that is open"
             raise type(error)(wrong) from None
+    watch_forks()
     made: _Writer = FORMS[form](open(to, "w", encoding="utf-8") if is_path else sys.stderr if to is None else to)
     made.closes = is_path
     return made
@@ -64,6 +71,7 @@ class _Writer:
         self.file = file
         self._threads: dict[int, int] = {}
         self._start: int | None = None
+        self._has_ended = False
 
     def thread(self, event: Event) -> int:
         return self._threads.setdefault(event.thread, len(self._threads) + 1)
@@ -74,11 +82,23 @@ class _Writer:
             self._start = event.began_ns
         return event.began_ns - self._start
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        """Write an event, unless another thread has ended the trace meanwhile."""
+        with _writing:
+            if not self._has_ended:
+                self._write(event)
 
     def end(self) -> None:
-        if self.closes:
-            self.file.close()
+        """Write what comes after the last event, and close a file that was opened here."""
+        with _writing:
+            self._has_ended = True
+            self._finish()
+            if self.closes:
+                self.file.close()
+
+    def _write(self, event: Event) -> None: ...
+
+    def _finish(self) -> None: ...
 
 
 # -- for people
@@ -111,7 +131,7 @@ class _Calls(_Writer):
             self._is_first = False
             self.file.write(self._paint("2", f"{'at ms':>10}{'took us':>10}  what") + "\n")
 
-    def event(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         self.head()
         took = result = ""
         if isinstance(event, Call):
@@ -164,7 +184,7 @@ class _Log(_Calls):
         super().__init__(file)
         self._where, self._left_out = "", 0
 
-    def event(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         if isinstance(event, Call) and event.result in _USUAL.get(event.name, ()):
             self._left_out += 1
             self.since_start(event)
@@ -174,13 +194,12 @@ class _Log(_Calls):
             self.head()
             self._where = where
             self.file.write(self._paint("1", where) + "\n")
-        super().event(event)
+        super()._write(event)
 
-    def end(self) -> None:
+    def _finish(self) -> None:
         if self._left_out:
             what = f'{self._left_out} calls about contexts and addresses are not shown: form="calls" shows every call'
             self.file.write(self._paint("2", what) + "\n")
-        super().end()
 
 
 # -- for programs
@@ -189,7 +208,7 @@ class _Log(_Calls):
 class _JsonLines(_Writer):
     """A writer of one JSON object per line."""
 
-    def event(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         import json
 
         said = {name: getattr(event, name) for name in event.__slots__}
@@ -226,7 +245,7 @@ class _Chrome(_Writer):
             self._put("M", "thread_name", process, row, args={"name": name})
         return row
 
-    def event(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         at, number = (
             event.began_ns / 1000,
             self.thread(event),
@@ -270,9 +289,8 @@ class _Chrome(_Writer):
         elif work.kind == "wait" and work.event in self._recorded:
             self._put("f", "event", 2, lane, ts=at + took / 2, id=self._recorded[work.event], cat="event", bp="e")
 
-    def end(self) -> None:
+    def _finish(self) -> None:
         self.file.write("\n]\n")
-        super().end()
 
 
 class _Pictures(_Writer):
@@ -282,12 +300,11 @@ class _Pictures(_Writer):
         super().__init__(file)
         self._events: list[Event] = []
 
-    def event(self, event: Event) -> None:
+    def _write(self, event: Event) -> None:
         self._events.append(event)
 
-    def end(self) -> None:
+    def _finish(self) -> None:
         self.file.write(picture(self._events) or "")
-        super().end()
 
 
 FORMS: dict[str, Any] = {"log": _Log, "calls": _Calls, "jsonl": _JsonLines, "chrome": _Chrome, "svg": _Pictures}

@@ -238,7 +238,7 @@ WRITERS = {
     "tools/terminal.py": {"say"},
     "tools/progress.py": {"_write"},
     "tools/commands/console.py": {"_put"},
-    "tools/trace_forms.py": {"event", "_put", "end", "writer"},
+    "tools/trace_forms.py": {"_write", "_put", "_finish", "writer"},
     "emulator/machine/space.py": {"say"},
     "emulator/machine/machine.py": {"_report_leaks"},
     "emulator/impersonating/programs.py": {"_say", "_ptxas"},

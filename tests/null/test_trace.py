@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import threading
+import time
 
 import pytest
 
@@ -128,6 +129,43 @@ def test_other_threads_are_numbered():
             thread.join()
     lines = file.getvalue().splitlines()[1:]
     assert "thread" not in lines[0] and lines[1].endswith("[thread 2]")
+
+
+@pytest.mark.parametrize("form", ["log", "calls", "jsonl", "chrome"])
+def test_threads_write_one_after_the_other(form):
+    """Before CPython 3.13, a text file to which threads write at once loses text, and gets other memory's bytes."""
+
+    class File(io.StringIO):
+        inside = most = 0
+
+        def write(self, text):
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            time.sleep(0.001)
+            self.inside -= 1
+            return super().write(text)
+
+    def work():
+        begin.wait()
+        for _ in range(5):
+            emit(Step("p", "what", "x" * 5))
+
+    file, begin = File(), threading.Barrier(4)
+    with rawcuda.trace(file, form=form):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert file.most == 1 and file.getvalue().count("xxxxx") == 20
+
+
+def test_what_a_thread_would_write_after_the_end_is_left_out(tmp_path):
+    writer = trace_forms.writer(tmp_path / "t.json", "chrome")
+    writer.event(Step("p", "before"))
+    writer.end()
+    writer.event(Step("p", "after"))
+    assert [each["name"] for each in json.loads((tmp_path / "t.json").read_text())][-1] == "p: before"
 
 
 def test_the_log_is_folded_by_statement():
