@@ -4533,6 +4533,14 @@ CORRECTIONS = [
         new="            if True:\n",
         test="null/test_trace.py::test_what_a_thread_would_write_after_the_end_is_left_out",
     ),
+    Correction(
+        "a fourth reading",
+        "doctor runs an nvcc whose toolkit every user can change",
+        "tools/commands/doctor.py",
+        old="        locate.refuse_toolkit(path)\n",
+        new="        locate.refuse_planted(path)\n",
+        test="null/test_commands.py::test_doctor_runs_no_compiler_whose_toolkit_every_user_can_change",
+    ),
 ]
 
 

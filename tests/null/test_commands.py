@@ -455,6 +455,29 @@ def test_doctor_survives_a_broken_ptxas(tmp_path, script, finding):
     assert finding in module("tools.commands.doctor")._release(str(tmp_path / "ptxas"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a script is used as nvcc, and Windows has no such modes")
+def test_doctor_runs_no_compiler_whose_toolkit_every_user_can_change(tmp_path, monkeypatch):
+    """It says of such an nvcc what compile() says."""
+    doctor, nvcc, profile = (
+        module("tools.commands.doctor"),
+        tmp_path / "bin" / "nvcc",
+        tmp_path / "bin" / "nvcc.profile",
+    )
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\necho release 12.9, V12.9.1\n")
+    nvcc.chmod(0o755)
+    profile.touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    for mode, said in (
+        (0o644, f"{nvcc}  12.9  ("),
+        (0o666, f"{profile} can be written by every user, so {profile} is"),
+    ):
+        profile.chmod(mode)
+        facts = doctor._Facts()
+        doctor._tools(facts)
+        assert said in str(facts._sections)
+
+
 # -- long work on the emulator
 
 SPIN = """

@@ -348,7 +348,7 @@ def _version_of(kind: type[Nvrtc | NvJitLink], path: str) -> str:
 
 def _release(path: str) -> str:
     try:
-        locate.refuse_planted(path)
+        locate.refuse_toolkit(path)
         done = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
