@@ -4541,6 +4541,14 @@ CORRECTIONS = [
         new="        locate.refuse_planted(path)\n",
         test="null/test_commands.py::test_doctor_runs_no_compiler_whose_toolkit_every_user_can_change",
     ),
+    Correction(
+        "a fourth reading",
+        "files below links in a copy that was exchanged after it was checked are deleted",
+        "tools/commands/vendor.py",
+        old="for number in range(len(above))]):\n",
+        new="for number in range(0)]):\n",
+        test="null/test_vendor.py::test_no_file_below_a_link_or_in_a_folder_of_another_user_is_removed[links in it]",
+    ),
 ]
 
 

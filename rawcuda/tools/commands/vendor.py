@@ -103,7 +103,7 @@ def main(arguments: list[str]) -> int:
         f"{sum(map(len, made.values())):,} bytes.\n"
         f"Import it as {name}, or from the package that contains it: from . import {name}\n"
         f"{PROGRAM} vendor --check {options.dest} tells whether it was changed."
-        + (f"\nFiles that were added to the old copy are kept in {left}" if left else "")
+        + (f"\nThe rest of the old copy, such as files that were added to it, is kept in {left}" if left else "")
     )
     return 0
 
@@ -328,7 +328,7 @@ def _clean(beside: str, files_of_new: list[str], files_of_old: list[str], place:
 
 
 def _clean_once(beside: str, files_of_new: list[str], files_of_old: list[str], place: str) -> None:
-    if beside:
+    if beside and _is_own_folder(beside):
         _remove(os.path.join(beside, "new"), files_of_new)
         _remove(os.path.join(beside, "old"), files_of_old if os.path.lexists(place) else [])
         _remove(beside, [])
@@ -391,11 +391,17 @@ def _is_own_folder(path: str) -> bool:
 
 
 def _remove(folder: str, paths: list[str]) -> None:
-    """Remove these files, their cached bytecode, and folders that are empty then, and nothing else."""
-    if os.path.islink(folder):  # exchanged since it was checked: the files are somebody else's
+    """Remove these files, their cached bytecode, and folders that are empty then, and nothing else.
+
+    Another user who may write to the folder of the destination may have exchanged the copy since it was checked. So
+    only files in this user's own folders are removed, and none below a link.
+    """
+    if not _is_own_folder(folder):
         return
     for path in paths:
-        _quietly(os.unlink, os.path.join(folder, path))
+        above = path.split("/")[:-1]
+        if all([_is_own_folder(os.path.join(folder, *above[: number + 1])) for number in range(len(above))]):
+            _quietly(os.unlink, os.path.join(folder, path))
     for inside, _, names in os.walk(folder, topdown=False):
         if os.path.basename(inside) == "__pycache__":
             for name in names:
