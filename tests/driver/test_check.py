@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -128,6 +129,12 @@ def test_the_report_says_whether_it_is_the_first_one(python: Python, tmp_path: P
     made = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert made["untested"] == module("tools.checking.report").untested_system(on_gpu=made["driver"] == "nvidia")
     assert ("it is the first one from" in " ".join(result.stdout.split())) == bool(made["untested"])
+
+
+def test_what_import_ignores_in_its_path_does_not_reach_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [Path("a"), *sys.path, "b", None])
+    command = module("tools.checking.rows").python("print(sys.path[-1])")
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "b\n"
 
 
 def test_it_needs_nothing_that_is_installed(python: Python) -> None:

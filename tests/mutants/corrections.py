@@ -4549,6 +4549,14 @@ CORRECTIONS = [
         new="for number in range(0)]):\n",
         test="null/test_vendor.py::test_no_file_below_a_link_or_in_a_folder_of_another_user_is_removed[links in it]",
     ),
+    Correction(
+        "a fourth reading",
+        "check fails in every row if sys.path contains a Path",
+        "tools/checking/rows.py",
+        old=" if isinstance(each, str)]  # import",
+        new="]  # import",
+        test="driver/test_check.py::test_what_import_ignores_in_its_path_does_not_reach_another_process",
+    ),
 ]
 
 

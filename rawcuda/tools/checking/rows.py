@@ -203,7 +203,8 @@ def in_thread(function: Callable[[], Any]) -> Any:
 def python(code: str) -> list[str]:
     """Return the command of another Python process that imports what this one imports, and runs code."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # -E, -I, -S, -X ...
-    return [sys.executable, *flags, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
+    path = [each for each in sys.path if isinstance(each, str)]  # import ignores everything else
+    return [sys.executable, *flags, "-c", f"import sys; sys.path[:] = {path!r}; {code}"]
 
 
 def _short(value: object) -> str:
