@@ -259,16 +259,26 @@ def test_a_device_that_cannot_be_reset_after_an_error(python: Python, tmp_path: 
 
 
 def test_the_report_identifies_driver_mode_and_system(python: Python) -> None:
-    env: dict[str, str | None] = {"CUDA_TEST": "a value", "HOME_OF": "nobody"}
+    env: dict[str, str | None] = {"CUDA_CACHE_MAXSIZE": "1234567", "HOME_OF": "nobody"}
     result = python([*CHECK, "device", "--json", "-"], env=env)
     report = json.loads(result.stdout)
-    assert report["variables"]["CUDA_TEST"] == "a value" and "HOME_OF" not in report["variables"]
+    assert report["variables"]["CUDA_CACHE_MAXSIZE"] == "1234567" and "HOME_OF" not in report["variables"]
     assert report["loading"] in ("lazy", "eager") and report["cuda"] >= 11000 and report["system"]
     [device, *_] = report["devices"]
     assert set(device["modes"]) <= {"MIG", "WSL", "WDDM", "TCC", "integrated"}
     assert len(device["attributes"]) > 100 and device["attributes"]["WARP_SIZE"] == 32
     assert device["limits"]["stack_size"] and device["priorities"][0] >= device["priorities"][1]
     assert report["codes"]["700"][0] == "CUDA_ERROR_ILLEGAL_ADDRESS" and report["codes"]["0"][1]
+
+
+def test_a_report_shows_only_variables_that_it_knows(device: rawcuda.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report is for everybody, and the key for NVIDIA's services has a name like that of a setting."""
+    monkeypatch.setenv("NVIDIA_API_KEY", "a secret")
+    monkeypatch.setenv("CUDA_CACHE_MAXSIZE", "1234567")
+    report = module("tools.checking.report")
+    monkeypatch.setattr(report, "_codes", lambda loaded: {})  # which asks for codes that do not exist, too
+    made = report.report(module("driver").current())
+    assert made["variables"]["CUDA_CACHE_MAXSIZE"] == "1234567" and "a secret" not in str(made)
 
 
 @pytest.mark.emulator_only("RAWCUDA_EMULATOR=mig")

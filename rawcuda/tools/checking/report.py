@@ -2,7 +2,7 @@
 
 What it is   `report`, which returns what the JSON file contains. A fact that cannot be found is its error.
 What not     nothing in it names the user or the machine, except what is in the paths of libcuda and in the values of
-             CUDA's environment variables.
+             the environment variables that change what CUDA does.
 Read next    rows.py
 """
 
@@ -18,7 +18,7 @@ from ... import __version__, driver, locate
 from ...errors import RawCudaError
 from ...gpu.devices.device import Device, devices
 from ...headers import cuda_h
-from ..commands.console import PACKAGE, is_emulator
+from ..commands.console import PACKAGE, VARIABLES, is_emulator
 from . import rows
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "untested_system"]
 
-_VARIABLES = re.compile(r"CUDA_|CU_|NVIDIA_|RAWCUDA_|LD_LIBRARY_PATH$|LD_PRELOAD$")
 _LAZY = 2  # CU_MODULE_LAZY_LOADING
 
 
@@ -49,7 +48,7 @@ def report(loaded: driver.Driver, told: Sequence[rows.Outcome] = (), seed: int |
         "build": _tried(lambda: _build(file)),
         "file": file,
         "loading": _tried(lambda: _loading(loaded)),
-        "variables": {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)},
+        "variables": {name: os.environ[name] for name in sorted(VARIABLES) if name in os.environ},
         "devices": [_tried(lambda device=device: _device(device)) for device in devices()],  # type: ignore[misc]
         "codes": _tried(lambda: _codes(loaded)),
         "seed": seed,

@@ -28,6 +28,8 @@ __all__ = [
     "PACKAGE",
     "PROGRAM",
     "VARIABLE",
+    "EMULATOR",
+    "VARIABLES",
     "Refusal",
     "NoGpu",
     "Parser",
@@ -46,7 +48,40 @@ __all__ = [
 
 PACKAGE = __name__.partition(".tools.")[0]  # a copy of this package may have another name
 PROGRAM = f"python3 -m {PACKAGE}"
-VARIABLE = "RAWCUDA_DRIVER"
+VARIABLE, EMULATOR = "RAWCUDA_DRIVER", "RAWCUDA_EMULATOR"  # a copy under another name uses the same variables
+# The environment variables that `doctor` and reports show: those that change what CUDA does. No other one is shown,
+# whatever its name begins with: NVIDIA_API_KEY is a secret.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_DISABLE_JIT",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_FORCE_JIT",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_CACHE_MAXSIZE",
+    "CUDA_CACHE_PATH",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    VARIABLE,
+    EMULATOR,
+)
 
 
 class Refusal(Exception):

@@ -26,9 +26,11 @@ from ...headers import cuda_h
 from .. import terminal
 from . import kernels
 from .console import (
+    EMULATOR,
     PACKAGE,
     PROGRAM,
     VARIABLE,
+    VARIABLES,
     NoGpu,
     Parser,
     add_driver,
@@ -45,24 +47,6 @@ __all__ = ["main", "make_parser"]
 
 _WIDTH = 19
 FORMS = ("_ptsz", "_ptds")  # of functions, for the per-thread default stream
-_EMULATOR = "RAWCUDA_EMULATOR"  # a copy under another name uses the same variable
-# Environment variables that change what CUDA does. Their values are shown.
-_VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_DISABLE_PTX_JIT",
-    "CUDA_FORCE_PTX_JIT",
-    "CUDA_CACHE_DISABLE",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "NVIDIA_VISIBLE_DEVICES",
-    VARIABLE,
-    _EMULATOR,
-)
 
 
 def make_parser() -> Parser:
@@ -164,10 +148,10 @@ def _platform(facts: _Facts) -> None:
         f"{sys.executable or 'embedded'}",
     )
     facts.add("system", platform.platform())
-    for name in _VARIABLES:
+    for name in VARIABLES:
         if name in os.environ:
             ignored = ""
-            if name in (VARIABLE, _EMULATOR) and sys.flags.ignore_environment:
+            if name in (VARIABLE, EMULATOR) and sys.flags.ignore_environment:
                 ignored = " (ignored: -E or -I)"
             facts.add(name, (os.environ[name] or "(empty)") + ignored)
 
