@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,6 +169,23 @@ def test_rows_without_a_driver_can_fail(name: str, monkeypatch: pytest.MonkeyPat
     real = exchange.view
     monkeypatch.setattr(exchange, "view", lambda given: real(bytearray(6)))
     assert rows.outcome(row, rows.Given(None)).state == "FAILED"
+
+
+def test_a_row_that_fails_leaves_no_thread(device: rawcuda.Device) -> None:
+    """It would allocate memory beside all rows that follow in its process."""
+    rows = module("tools.checking.rows")
+    [row] = [row for row in module("tools.checking.every_row").every() if row.name == "5,000 in a queue"]
+
+    class Refusing:
+        def configure(self, **options: Any) -> Any:
+            def launch(*arguments: Any) -> None:
+                raise RuntimeError("refused")
+
+            return launch
+
+    given, before = rows.Given(device), threading.active_count()
+    given.kernel = lambda name: Refusing()
+    assert rows.outcome(row, given).remark == "RuntimeError: refused" and threading.active_count() == before
 
 
 @pytest.mark.emulator_only("RAWCUDA_EMULATOR=fail=")

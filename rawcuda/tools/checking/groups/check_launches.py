@@ -232,15 +232,21 @@ def _queue(given: Given) -> None:
 
     other = threading.Thread(target=allocate, daemon=True)
     with given.device.stream() as stream:
+        launch = given.kernel("count").configure(grid=1, block=1, stream=stream)
         stream.call(time.sleep, 0.1)
         other.start()
-        launch = given.kernel("count").configure(grid=1, block=1, stream=stream)
-        for _ in range(5000):
-            launch(at)
-        finished.set()
-        other.join()
+        try:
+            _repeat(5000, launch, at)
+        finally:  # the rows that follow are in the same process
+            finished.set()
+            other.join()
         stream.synchronize()
     expect("the launches", at.tolist(), [5000])
+
+
+def _repeat(times: int, function: Any, argument: Any) -> None:
+    for _ in range(times):
+        function(argument)
 
 
 @row("launches", "with a priority", since=11080)
