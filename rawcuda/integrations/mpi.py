@@ -1,9 +1,9 @@
 """Views for MPI: device memory is passed directly if the MPI can use it, and otherwise through page-locked memory.
 
 What it is   `buffer(view, comm)`, a context manager that returns an object for mpi4py's Send, Recv and similar calls.
-How          MPI 4.1 lists in the info key mpi_memory_alloc_kinds which memory it can use. If this does not contain
-             "cuda", an MPI call would read device addresses on the host and crash. Then the elements are copied to
-             page-locked memory at the beginning, and back at the end if the call may have received data.
+How          MPI 4.1 lists in the info key mpi_memory_alloc_kinds which memory it can use. If this contains neither
+             "cuda" nor "cuda:device", an MPI call would read device addresses on the host and crash. Then the elements
+             are copied to page-locked memory at the beginning, and back at the end if the call may have received data.
 Source       MPI 4.1, "Memory Allocation Kinds"; mpi4py, "Tutorial": GPU-aware MPI
 Read next    dask.py
 """
@@ -35,7 +35,8 @@ def uses_device_memory(comm: Any) -> bool:
         listed = info.Get(_KEY) or ""
     finally:
         info.Free()
-    return any(word.split(":")[0].strip() == "cuda" for word in listed.split(","))
+    kinds = [word.strip().split(":") for word in listed.split(",")]  # cuda, cuda:device, cuda:host, cuda:managed
+    return any(kind == "cuda" and (not only or "device" in only) for kind, *only in kinds)
 
 
 def buffer(exporter: Any, comm: Any, way: str = "both", *, stream: Any = None) -> Buffer:

@@ -224,8 +224,10 @@ def test_a_copy_that_is_refused_in_a_capture_leaves_it_valid(device, other, what
 
 
 class Info:
+    kinds = ""
+
     def Get(self, key):
-        return ""
+        return self.kinds
 
     def Free(self):
         pass
@@ -296,3 +298,21 @@ def test_mpi_waits_for_the_stream_that_wrote_an_array(device, given, monkeypatch
         made.copy_from(there, stream=stream)
         with mpi.buffer(made, Comm(), "send", **({"stream": other} if given else {})) as data:
             assert data is made and stream.query()
+
+
+@pytest.mark.parametrize(
+    "kinds, expected",
+    [
+        ("", False),
+        ("mpi,system", False),
+        ("mpi,system,cuda", True),
+        ("system, cuda:device ,mpi", True),
+        ("cuda:host", False),
+        ("cuda:managed,xcuda,cudax:device", False),
+        ("cuda:host,cuda:device", True),
+        ("cuda:host:device", True),
+    ],
+)
+def test_an_mpi_may_use_only_some_memory_of_cuda(device, monkeypatch, kinds, expected):
+    monkeypatch.setattr(Info, "kinds", kinds)
+    assert module("integrations.mpi").uses_device_memory(Comm()) is expected

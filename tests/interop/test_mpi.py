@@ -155,7 +155,7 @@ class Communicator:
 
 view = rawcuda.Device(0).upload(array.array("f", range(6))).reshape(2, 3)
 for kinds, expected in (("system,mpi,cuda:device:pinned", True), ("cuda", True), ("system, cuda", True),
-                        ("system,mpi", False), ("xcuda,cudax", False), (None, False)):
+                        ("system,mpi", False), ("xcuda,cudax", False), ("cuda:host", False), (None, False)):
     assert mpi.uses_device_memory(Communicator(kinds)) is expected
     buffer = mpi.buffer(view, Communicator(kinds))
     assert buffer.staged is not expected

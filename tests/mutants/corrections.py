@@ -4573,6 +4573,14 @@ CORRECTIONS = [
         new="            pass\n        finished.set(), other.join()\n",
         test="driver/test_check.py::test_a_row_that_fails_leaves_no_thread",
     ),
+    Correction(
+        "a fourth reading",
+        "an MPI that can use page-locked memory of CUDA only gets device memory",
+        "integrations/mpi.py",
+        old=' and (not only or "device" in only)',
+        new="",
+        test="driver/test_copy_peer.py::test_an_mpi_may_use_only_some_memory_of_cuda[cuda:host-False]",
+    ),
 ]
 
 
