@@ -411,11 +411,15 @@ def _folders_of_python() -> list[str]:
 
 
 def _followed(path: str) -> Iterator[str]:
-    """Yield what an absolute path becomes, link by link: each link can be exchanged, and so can what it names."""
+    """Yield what an absolute path becomes, link by link: each link can be exchanged, and so can what it names.
+
+    A folder that ".." leaves is yielded, too: if a link is put in its place, ".." leads elsewhere.
+    """
     here, rest, links = os.sep, path.split(os.sep)[::-1], 0
     while rest:
         name = rest.pop()
         if name == os.pardir:
+            yield here
             here = os.path.dirname(here)
         elif name not in ("", os.curdir):
             here = os.path.join(here, name)

@@ -4581,6 +4581,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_copy_peer.py::test_an_mpi_may_use_only_some_memory_of_cuda[cuda:host-False]",
     ),
+    Correction(
+        "a fourth reading",
+        "a folder that another user can exchange is not noticed if a path leaves it again",
+        "locate.py",
+        old="            yield here\n            here",
+        new="            here",
+        test="null/test_locate.py::test_a_folder_that_a_path_leaves_again_counts",
+    ),
 ]
 
 

@@ -176,6 +176,22 @@ def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, mon
     monkeypatch.undo()  # pytest deletes the folder before it would do this
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such links")
+def test_a_folder_that_a_path_leaves_again_counts(tmp_path, monkeypatch):
+    """Its owner may put a link in its place, and `..` leads elsewhere then."""
+    plant(tmp_path / "kit")
+    (tmp_path / "shared" / "inside").mkdir(parents=True)
+    (tmp_path / "shared").chmod(0o1777)
+    (tmp_path / "alias").symlink_to("shared/inside")
+    path = f"{tmp_path}/alias/../../kit/bin/ptxas"
+    locate.refuse_planted(path)
+    lstat, theirs = os.lstat, str(tmp_path / "shared" / "inside")
+    monkeypatch.setattr(os, "lstat", lambda path: Owned(lstat(path)) if path == theirs else lstat(path))
+    with pytest.raises(PermissionError, match="by user 999"):
+        locate.refuse_planted(path)
+    monkeypatch.undo()
+
+
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="no lists of rights here")
 def test_a_list_of_rights_for_another_user_counts_as_a_group_that_may_write(tmp_path):
     """With such a list, the bits of the group are the most that it gives."""
