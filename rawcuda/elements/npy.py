@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
     Shape = tuple[int, ...]
 
-__all__ = ["Array", "read", "read_header", "write", "check_target"]
+__all__ = ["Array", "read", "read_header", "write", "check_target", "replace"]
 
 # numbers that no word follows, strings without escapes, brackets, and the three words
 _PLAIN = r"""(?:[\s{}()\[\],:]|-(?=\d)|'[^'\\]*'|"[^"\\]*"|\d+(?![\w.])|True|False|None)*"""
@@ -285,7 +285,7 @@ def write(path: Path, data: Any, *, dtype: object, shape: Shape, fortran_order: 
                 f"{os.fspath(path)}: {kind} {shape} is {nbytes} contiguous bytes, not {view.nbytes}"
                 f"{'' if view.c_contiguous else ' with gaps'}: give exactly that many"
             )
-        _replace(check_target(path), _written_header(kind, shape, fortran_order), view)
+        replace(check_target(path), _written_header(kind, shape, fortran_order), view)
 
 
 def _written_header(dtype: dtypes.DType, shape: Shape, fortran_order: bool) -> bytes:
@@ -316,12 +316,18 @@ def check_target(path: Path) -> str:
     return real
 
 
-def _replace(real: str, header: bytes, view: memoryview) -> None:
-    beside = os.path.join(os.path.dirname(real), f".{os.urandom(8).hex()}.part")
+def replace(path: str, header: bytes, view: memoryview) -> None:
+    """Write a new file beside this path, and rename it: after an error, the old file is unchanged.
+
+    An old file gives the new one its permissions. A link is replaced, not followed.
+
+    raises  OSError  the file cannot be written; no temporary file is left behind
+    """
+    beside = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     mode = None
-    if os.path.exists(real):
-        mode = os.stat(real).st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
+    if os.path.exists(path) and not os.path.islink(path):
+        mode = os.stat(path).st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
     at_first = 0o600
     if mode is None:
         at_first = 0o666  # minus the umask, as open() itself does
@@ -330,9 +336,9 @@ def _replace(real: str, header: bytes, view: memoryview) -> None:
             file.write(header)
             if view.nbytes:  # a view with an extent of 0 cannot be cast to bytes, and has nothing to write
                 file.write(view)
-        if mode is not None:
-            os.chmod(beside, mode)
-        os.replace(beside, real)
+            if mode is not None and hasattr(os, "fchmod"):  # chmod() would follow a link that another user put there
+                os.fchmod(file.fileno(), mode)
+        os.replace(beside, path)
     except FileExistsError:  # it is somebody else's
         raise
     except BaseException:

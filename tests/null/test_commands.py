@@ -211,8 +211,8 @@ def test_an_error_never_names_a_file_that_is_there_for_a_moment(cli, files, monk
     def full(*_, **given):
         raise OSError(28, "No space left on device", str(files / ".something.random"))
 
-    monkeypatch.setattr(module("tools.commands.compile").tempfile, "mkstemp", full)
-    with pytest.raises(OSError, match="No space left on device: .*/r.ptx'"):
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left on device: .*/r.ptx'"):
+        patch.setattr(os, "open", full)
         module("tools.commands.compile").write(files / "r.ptx", b"code")
     monkeypatch.setattr(module("tools.commands.vendor").tempfile, "mkdtemp", full)
     assert cli("vendor", "taken") == (1, "", "error: taken: No space left on device\n")

@@ -344,11 +344,11 @@ def test_nobody_else_can_read_the_new_content_of_a_private_file(tmp_path, monkey
     write(path)
     path.chmod(0o600)
 
-    def change(beside, mode, chmod=os.chmod):
-        seen.append(stat.S_IMODE(os.stat(beside).st_mode))
-        chmod(beside, mode)
+    def change(descriptor, mode, fchmod=os.fchmod):
+        seen.append(stat.S_IMODE(os.stat(descriptor).st_mode))
+        fchmod(descriptor, mode)
 
-    monkeypatch.setattr(os, "chmod", change)
+    monkeypatch.setattr(os, "fchmod", change)
     write(path)
     assert seen == [0o600] and stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -361,6 +361,31 @@ def test_a_file_that_is_replaced_keeps_only_permissions(tmp_path):
     path.chmod(0o7764)
     write(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o764
+
+
+@POSIX
+@pytest.mark.parametrize("by", ["write", "a command"])
+def test_no_file_gets_the_mode_that_is_meant_for_another(tmp_path, monkeypatch, by):
+    """Another user who can write to the folder may put a link in the place of the file that will be renamed."""
+    path, secret = tmp_path / "a.npy", tmp_path / "secret"
+    write(path)
+    path.chmod(0o644)
+    secret.write_text("secret")
+    secret.chmod(0o600)
+
+    def exchange(beside, flags, mode=0o777, *, open=os.open, **more):
+        descriptor = open(beside, flags, mode, **more)
+        if flags & os.O_EXCL:
+            os.unlink(beside)
+            os.symlink(secret, beside)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", exchange)
+    if by == "write":
+        write(path)
+    else:
+        module("tools.commands.compile").write(path, b"new")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600 and secret.read_text() == "secret"
 
 
 def test_an_exception_after_the_file_is_there_leaves_it(tmp_path, monkeypatch):

@@ -7,9 +7,7 @@ Read next    run.py, which compiles a file by itself
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import warnings
 from contextlib import contextmanager
 from errno import EEXIST
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from ...compiler.program import compile, compiler
 from ...compiler.request import OUTPUTS
+from ...elements.npy import replace
 from ..terminal import say
 from .console import PROGRAM, Parser, Refusal, check_folder, speaking_of
 
@@ -93,25 +92,6 @@ def write(path: Path, data: bytes) -> None:
     raises  OSError  the file cannot be written, or the name is that of a device or a pipe, which would be replaced
     """
     with speaking_of(path):
-        _replace(path, data)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    if path.exists() and not path.is_file():
-        raise OSError(EEXIST, "there is something of this name that is not a regular file")
-    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        if path.exists() and not path.is_symlink():
-            mode = path.stat().st_mode & 0o777
-        else:
-            umask = os.umask(0)
-            os.umask(umask)
-            mode = 0o666 & ~umask
-        os.chmod(aside, mode)
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.exists(aside):  # else an interrupt came after the renaming
-            os.unlink(aside)
-        raise
+        if path.exists() and not path.is_file():
+            raise OSError(EEXIST, "there is something of this name that is not a regular file")
+        replace(str(path), b"", memoryview(data))
