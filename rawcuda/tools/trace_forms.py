@@ -57,7 +57,9 @@ def writer(to: Any, form: str) -> _Writer:
             wrong = f"trace() cannot write text to {worded(to)} ({error}): give a text file that is open"
             raise type(error)(wrong) from None
     watch_forks()
-    made: _Writer = FORMS[form](open(to, "w", encoding="utf-8") if is_path else sys.stderr if to is None else to)
+    if is_path:
+        to = open(to, "w", 1, encoding="utf-8")  # line by line: a child of fork() gets no text that it would write, too
+    made: _Writer = FORMS[form](sys.stderr if to is None else to)
     made.closes = is_path
     return made
 
@@ -71,7 +73,7 @@ class _Writer:
         self.file = file
         self._threads: dict[int, int] = {}
         self._start: int | None = None
-        self._has_ended = False
+        self._has_ended, self._process = False, os.getpid()
 
     def thread(self, event: Event) -> int:
         return self._threads.setdefault(event.thread, len(self._threads) + 1)
@@ -89,10 +91,11 @@ class _Writer:
                 self._write(event)
 
     def end(self) -> None:
-        """Write what comes after the last event, and close a file that was opened here."""
+        """Write what comes after the last event, except in a child of fork(); close a file that was opened here."""
         with _writing:
             self._has_ended = True
-            self._finish()
+            if self._process == os.getpid():
+                self._finish()
             if self.closes:
                 self.file.close()
 

@@ -4597,6 +4597,22 @@ CORRECTIONS = [
         new="                os.chmod(beside, mode)\n",
         test="null/test_npy.py::test_no_file_gets_the_mode_that_is_meant_for_another[a command]",
     ),
+    Correction(
+        "a fourth reading",
+        "a child of fork() writes the lines of a trace once more",
+        "tools/trace_forms.py",
+        old='open(to, "w", 1, encoding',
+        new='open(to, "w", encoding',
+        test="null/test_trace.py::test_a_child_of_a_fork_neither_repeats_nor_ends_a_trace[jsonl]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a child of fork() ends the trace of its parent",
+        "tools/trace_forms.py",
+        old="            if self._process == os.getpid():\n",
+        new="            if True:\n",
+        test="null/test_trace.py::test_a_child_of_a_fork_neither_repeats_nor_ends_a_trace[chrome]",
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import sys
 import threading
 import time
@@ -166,6 +167,26 @@ def test_what_a_thread_would_write_after_the_end_is_left_out(tmp_path):
     writer.end()
     writer.event(Step("p", "after"))
     assert [each["name"] for each in json.loads((tmp_path / "t.json").read_text())][-1] == "p: before"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
+@pytest.mark.filterwarnings("ignore:.*fork")  # in a process with threads
+@pytest.mark.parametrize("form", ["jsonl", "chrome"])
+def test_a_child_of_a_fork_neither_repeats_nor_ends_a_trace(tmp_path, form):
+    with rawcuda.trace(tmp_path / "trace", form=form) as trace:
+        emit(Step("p", "before"))
+        child = os.fork()
+        if not child:
+            try:
+                trace.__exit__(None, None, None)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        emit(Step("p", "after"))
+    text = (tmp_path / "trace").read_text()
+    assert text.count("before") == text.count("after") == 1
+    if form == "chrome":
+        assert json.loads(text)
 
 
 def test_the_log_is_folded_by_statement():
