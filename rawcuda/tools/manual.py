@@ -1,7 +1,7 @@
 """The manual page, and completions for shells, from the parsers of the commands.
 
-What it is   the commands `manual` and `completion`. Both read the options and the texts that --help shows, so a new
-             command or option appears in them automatically.
+What it is   the command `manual`, with --completion for a shell. Both outputs have the options and the texts that
+             --help shows, so a new command or option appears in them automatically.
 What not     it installs nothing: it prints.
 Source       man-pages(7) for the sections; the manuals of bash, zsh and fish for completions
 Read next    commands/console.py

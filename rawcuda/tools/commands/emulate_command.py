@@ -112,7 +112,10 @@ def _is_for_python(word: str) -> bool:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run a program to its end, and pass on the signals that are sent to this process alone."""
+    """Run a program to its end, and pass on SIGTERM and SIGHUP.
+
+    A terminal sends SIGINT to the program as well, so here it does nothing: `kill -INT` must be sent to the program.
+    """
     try:
         program = subprocess.Popen(command, env=environment)
     except OSError as error:
@@ -122,7 +125,7 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
         program.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the program as well
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return program.wait()
     finally:
