@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "make_parser"]
 
-GROUPS = ("device", "memory", "copies", "launches", "graphs", "order", "exchange", "failures")
 _SHOWN = {rows.OK: "good", rows.FAILED: "bad", rows.MISSING: "quiet", rows.NOT_ASKED: "quiet"}
 
 
@@ -50,7 +49,7 @@ def make_parser() -> Parser:
         "exit status is 0 if no row failed.",
         "The report is what you can send, with a bug report or just as it is. It contains the rows, the versions of "
         "the driver, Python and the system, the attributes and limits of the devices, and the environment variables of "
-        f"CUDA.\n\nGROUP is one of {', '.join(GROUPS)}.",
+        f"CUDA.\n\nGROUP is one of {', '.join(rows.GROUPS)}.",
     )
     parser.add_argument("group", metavar="GROUP", nargs="?", help="run the rows of one group only")
     parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
@@ -74,8 +73,8 @@ def main(arguments: list[str]) -> int:
     options = make_parser().read(arguments)
     if options.worker is not None:
         return workers.worker_main(options.driver, options.device, options.worker)
-    if options.group is not None and options.group not in GROUPS:
-        raise Refusal(f"{options.group!r} is not a group of rows: the groups are {', '.join(GROUPS)}")
+    if options.group is not None and options.group not in rows.GROUPS:
+        raise Refusal(f"{options.group!r} is not a group of rows: the groups are {', '.join(rows.GROUPS)}")
     if not 0 < options.timeout < 1e6:
         raise Refusal(f"--timeout {options.timeout:g}: give a number of seconds above 0")
     try:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[["Given"], "str | None"])
 
 __all__ = [
+    "GROUPS",
     "ROWS",
     "Given",
     "Missing",
@@ -46,6 +47,7 @@ __all__ = [
     "row",
 ]
 
+GROUPS = ("device", "memory", "copies", "launches", "graphs", "order", "exchange", "failures")  # in this order
 OK, FAILED, MISSING, NOT_ASKED = "ok", "FAILED", "not here", "not asked"
 
 
