@@ -220,6 +220,15 @@ def test_ptxas_passes_ptx_on(python: Python, tmp_path: Path) -> None:
     assert ptxas("none.ptx", "-o", "y.cubin")[0] == 255 and ptxas("-o", "y.cubin")[0] == 255
 
 
+def test_values_of_options_of_ptxas_are_no_inputs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, made = tmp_path / "x.ptx", tmp_path / "x.cubin"
+    source.write_text(CALLED)
+    words = """-fmad false --fmad true -optf /dev/null -split-compile 2 --device-function-maxrregcount 32 -pic false
+    -allow-expensive-optimizations true -Ofc max -flcm cg --register-usage-level 5 -maxntid 32 -minnctapersm 1"""
+    code = module("emulator.impersonating.programs").main(["ptxas", *words.split(), str(source), "-o", str(made)])
+    assert (code, *capfd.readouterr()) == (0, "", "") and made.read_text() == CALLED
+
+
 def test_the_programs_import_nothing_from_the_current_folder(python: Python, tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()

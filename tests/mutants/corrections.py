@@ -4613,6 +4613,14 @@ CORRECTIONS = [
         new="            if True:\n",
         test="null/test_trace.py::test_a_child_of_a_fork_neither_repeats_nor_ends_a_trace[chrome]",
     ),
+    Correction(
+        "a fourth reading",
+        "the value of an option of ptxas is taken for an input",
+        "emulator/impersonating/programs.py",
+        old="-entry e -fmad fmad ",
+        new="-entry e ",
+        test="emulator/test_compilers.py::test_values_of_options_of_ptxas_are_no_inputs",
+    ),
 ]
 
 

@@ -27,9 +27,13 @@ PROGRAMS = ("ptxas", "nvcc")
 _VERSION = """{name}: passes PTX on to the emulator, in the place of machine code
 Cuda compilation tools, release 13.0, V13.0.0
 """
-_WITH_VALUE = re.compile(
-    r"-(?:o|O|arch|m|maxrregcount|dlcm|dscm|-output-file|-gpu-name|-machine|-opt-level|-maxrregcount|-entry|e|"
-    r"-def-load-cache|-def-store-cache|-options-file|-input-as-string|ias)\Z"
+_WITH_VALUE = frozenset(  # the options of ptxas whose value may be a word of its own
+    "-Ofast-compile Ofc -allow-expensive-optimizations allow-expensive-optimizations -def-load-cache dlcm "
+    "-def-store-cache dscm -device-function-maxrregcount func-maxrregcount -device-stack-protector "
+    "device-stack-protector -entry e -fmad fmad -force-load-cache flcm -force-store-cache fscm -gpu-name arch "
+    "-input-as-string ias -machine m -maxntid maxntid -maxrregcount maxrregcount -minnctapersm minnctapersm "
+    "-opt-level O -options-file optf -output-file o -position-independent-code pic -register-usage-level "
+    "regUsageLevel -sanitize sanitize -split-compile split-compile".split()
 )
 # -c puts "", the current folder, into the path of imports: it is taken out before anything is imported from a file.
 _SCRIPT = """#!/bin/sh
@@ -78,7 +82,7 @@ def _ptxas(given: list[str]) -> int:
         option, equals, value = word.partition("=")
         if word[:1] != "-":
             inputs.append(word)
-        elif _WITH_VALUE.match(option):
+        elif option[1:] in _WITH_VALUE:
             if not (equals or not words):
                 value = words.pop(0)
             if option in ("-o", "--output-file"):
