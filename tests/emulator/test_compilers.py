@@ -220,6 +220,18 @@ def test_ptxas_passes_ptx_on(python: Python, tmp_path: Path) -> None:
     assert ptxas("none.ptx", "-o", "y.cubin")[0] == 255 and ptxas("-o", "y.cubin")[0] == 255
 
 
+def test_the_programs_name_folders_that_are_not_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = module("emulator.impersonating.programs")
+    package = Path("/caf\udce9/site", *programs.__name__.split("."))
+    monkeypatch.setattr(programs, "__file__", f"{package}.py")
+    for executable, word in ("/caf\udce9/python", b"exec '/caf\xe9/python' -c"), (None, b"exec python3 -c"):
+        monkeypatch.setattr(sys, "executable", executable)
+        folder = tmp_path / str(executable is None)
+        folder.mkdir()
+        content = Path(programs.write_programs(str(folder)), "ptxas").read_bytes()
+        assert word in content and b" '/caf\xe9/site' " in content
+
+
 def test_values_of_options_of_ptxas_are_no_inputs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source, made = tmp_path / "x.ptx", tmp_path / "x.cubin"
     source.write_text(CALLED)

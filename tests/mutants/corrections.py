@@ -4621,6 +4621,22 @@ CORRECTIONS = [
         new="-entry e ",
         test="emulator/test_compilers.py::test_values_of_options_of_ptxas_are_no_inputs",
     ),
+    Correction(
+        "a fourth reading",
+        "a package in a folder whose name is not UTF-8 cannot impersonate",
+        "emulator/impersonating/programs.py",
+        old="os.fsencode(text)",
+        new="text.encode()",
+        test="emulator/test_compilers.py::test_the_programs_name_folders_that_are_not_utf_8",
+    ),
+    Correction(
+        "a fourth reading",
+        "a program that contains Python and knows no executable cannot impersonate",
+        "emulator/impersonating/programs.py",
+        old='sys.executable or "python3"',
+        new="sys.executable",
+        test="emulator/test_compilers.py::test_the_programs_name_folders_that_are_not_utf_8",
+    ),
 ]
 
 

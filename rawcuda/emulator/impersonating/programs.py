@@ -52,10 +52,11 @@ def write_programs(folder: str) -> str:
     inside = os.path.join(folder, "bin")
     os.mkdir(inside)
     for name in PROGRAMS:
-        text = _SCRIPT.format(python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name)
+        python = shlex.quote(sys.executable or "python3")  # a program that contains Python may not know of one
+        text = _SCRIPT.format(python=python, root=shlex.quote(package), module=__name__, name=name)
         path = os.path.join(inside, name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "wb") as file:
+            file.write(os.fsencode(text))
     return inside
 
 
