@@ -272,6 +272,21 @@ for command in ["ptxas", "x.ptx", "-o", "x.cubin"], ["nvcc", "--version"]:
     assert "planted" not in said and (here / "x.cubin").read_text() == CALLED, said
 
 
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (["-odir", "out"], ["-o", "out/x.cubin"]),
+        (["--output-directory=out"], ["-o", "out/x.cubin"]),
+        (["-odir", "out", "-o", "y"], []),
+        ([], ["-o", "x.cubin"]),
+    ],
+)
+def test_a_cubin_of_nvcc_has_its_folder_and_name(given: list[str], made: list[str]) -> None:
+    options = module("emulator.impersonating.programs").options_for_ptx
+    assert options(["-cubin", *given, "in/x.cu"]) == ["--ptx", *given, "in/x.cu", *made]
+    assert options(["-c", *given, "in/x.cu"]) == ["-c", *given, "in/x.cu"]
+
+
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="the real nvcc compiles")
 def test_nvcc_makes_ptx_as_a_cubin(python: Python, tmp_path: Path) -> None:
     (tmp_path / "x.cu").write_text('extern "C" __global__ void k(int *out) { *out = 42; }')

@@ -4637,6 +4637,14 @@ CORRECTIONS = [
         new="sys.executable",
         test="emulator/test_compilers.py::test_the_programs_name_folders_that_are_not_utf_8",
     ),
+    Correction(
+        "a fourth reading",
+        "the replaced nvcc writes a cubin into the current folder in spite of -odir",
+        "emulator/impersonating/programs.py",
+        old="os.path.join(folder, os",
+        new='os.path.join("", os',
+        test="emulator/test_compilers.py::test_a_cubin_of_nvcc_has_its_folder_and_name[given0-made0]",
+    ),
 ]
 
 

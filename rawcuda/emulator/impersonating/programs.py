@@ -1,6 +1,7 @@
 """Replacements of ptxas and nvcc that make PTX instead of machine code, for programs that start compilers.
 
-What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
+What it is   `main`, which both programs run; `write_programs`, which writes them into a folder; `options_for_ptx`,
+             which changes the options of nvcc.
 How          ptxas checks the PTX as the emulator does when it loads a module, and writes it to the output. nvcc starts
              the real nvcc, and replaces options that request a cubin by options that request PTX. All other options
              stay unchanged.
@@ -21,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PROGRAMS", "main", "write_programs"]
+__all__ = ["PROGRAMS", "main", "options_for_ptx", "write_programs"]
 
 PROGRAMS = ("ptxas", "nvcc")
 _VERSION = """{name}: passes PTX on to the emulator, in the place of machine code
@@ -120,17 +121,25 @@ def _nvcc(given: list[str]) -> int:
     if not places:
         _say("nvcc: there is no real nvcc, which the emulator needs to compile CUDA C: install a toolkit")
         return 1
-    words = list(given)
-    if any(word in ("-cubin", "--cubin") for word in words):
-        words = ["--ptx" if word in ("-cubin", "--cubin") else word for word in words]
-        words = [re.sub(r"(code=\[?)sm_", r"\1compute_", word) for word in words]
-        if not any(re.match(r"-o\Z|--output-file", word) for word in words):
-            source = next(
-                (word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu"
-            )
-            words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and searches its own folder first
-    os.execve(places[0], [places[0], *words], locate.environment())
+    os.execve(places[0], [places[0], *options_for_ptx(given)], locate.environment())
+
+
+def options_for_ptx(given: list[str]) -> list[str]:
+    """Return options of nvcc that make PTX, under the same name, where the given ones make a cubin."""
+    if not any(word in ("-cubin", "--cubin") for word in given):
+        return given
+    words = ["--ptx" if word in ("-cubin", "--cubin") else word for word in given]
+    words = [re.sub(r"(code=\[?)sm_", r"\1compute_", word) for word in words]
+    if any(re.match(r"-o\Z|--output-file", word) for word in words):
+        return words
+    source = next((word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu")
+    folder = ""
+    for word, following in zip(words, [*words[1:], ""]):
+        option, equals, value = word.partition("=")
+        if option in ("-odir", "--output-directory"):
+            folder = value if equals else following
+    return [*words, "-o", os.path.join(folder, os.path.splitext(os.path.basename(source))[0] + ".cubin")]
 
 
 def _is_planted(path: str) -> bool:
