@@ -172,6 +172,28 @@ print("refused")
     assert "refused" in said
 
 
+@pytest.mark.parametrize("soname,codes", [("libnvJitLink.so.12", [3, 3]), ("libnvJitLink.so.13", [12, 18])])
+def test_nvjitlink_refuses_what_the_real_one_refuses(emulated, soname: str, codes: list[int]) -> None:
+    said = emulated(f"""
+import ctypes
+library, handle, size = ctypes.CDLL({soname!r}), ctypes.c_void_p(), ctypes.c_size_t(77)
+text, made = {CALLED.encode()!r}, ctypes.create_string_buffer(4000)
+def call(name, *arguments):
+    return library["nvJitLink" + name](*arguments)
+def add(kind, nbytes=len(text)):
+    return call("AddData", handle, kind, text, ctypes.c_size_t(nbytes), b"input")
+assert call("Create", ctypes.byref(handle), 1, (ctypes.c_char_p * 1)(b"-arch=sm_80")) == 0
+assert call("GetLinkedCubinSize", handle, ctypes.byref(size)) == call("GetLinkedCubin", handle, made) == 6
+assert size.value == 77 and add(2, 0) == 3 and [add(99), add(3)] == {codes}
+assert add(2) == 0 and call("Complete", handle) == 0 and call("Complete", handle) == add(2) == 6
+assert call("GetLinkedCubinSize", handle, ctypes.byref(size)) == call("GetLinkedCubin", handle, made) == 0
+assert made.raw[: size.value - 1].count(b".func") == 1
+assert call("Destroy", ctypes.byref(handle)) == 0 and handle.value is None
+print("refused")
+""")
+    assert "refused" in said
+
+
 @needs_nvrtc
 @pytest.mark.skipif(not locate.nvjitlink(), reason="LTO-IR needs the real nvJitLink")
 def test_lto_ir_goes_through_the_real_library(emulated) -> None:
@@ -196,7 +218,7 @@ check(nvrtc.nvrtcGetLTOIR(program, other))
 code, text = link([(3, made.raw), (3, other.raw)], b"-arch=sm_80", b"-lto")
 assert not code and b".entry k" in text and b"42" in text, (code, text[:400])
 code, log = link([(3, b"no LTO-IR at all")], b"-arch=sm_80", b"-lto")
-assert code and log
+assert code == 5 and log
 print("linked")
 """
     )

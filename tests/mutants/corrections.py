@@ -4372,14 +4372,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a NULL pointer that nvJitLink is given ends the program with SIGSEGV",
         "emulator/impersonating/linker.py",
-        old=(
-            "            if not number or not address:\n"
-            "                return null\n"
-            "            if number not in links:\n"
-            "                return _INVALID\n"
-            "            pointer"
-        ),
-        new="            if number not in links:\n                return _INVALID\n            pointer",
+        old="        if not address or not options:\n",
+        new="        if not options:\n",
         test="emulator/test_compilers.py::test_nvjitlink_refuses_null[libnvJitLink.so.13-10]",
     ),
     Correction(
@@ -4644,6 +4638,46 @@ CORRECTIONS = [
         old="os.path.join(folder, os",
         new='os.path.join("", os',
         test="emulator/test_compilers.py::test_a_cubin_of_nvcc_has_its_folder_and_name[given0-made0]",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvJitLink links twice, where the real one refuses the second call",
+        "emulator/impersonating/linker.py",
+        old="        links[number].is_completed = True\n",
+        new="",
+        test="emulator/test_compilers.py::test_nvjitlink_refuses_what_the_real_one_refuses[libnvJitLink.so.13-codes1]",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvJitLink links LTO-IR without -lto",
+        "emulator/impersonating/linker.py",
+        old='kind == _LTOIR and link.option("-lto") is None',
+        new="False",
+        test="emulator/test_compilers.py::test_nvjitlink_refuses_what_the_real_one_refuses[libnvJitLink.so.13-codes1]",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvJitLink leaves a handle that was destroyed",
+        "emulator/impersonating/linker.py",
+        old="            pointer.from_address(address).value = 0\n",
+        new="",
+        test="emulator/test_compilers.py::test_nvjitlink_refuses_what_the_real_one_refuses[libnvJitLink.so.13-codes1]",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvJitLink gives an empty cubin before the link",
+        "emulator/impersonating/linker.py",
+        old="            if not text:\n                return _INTERNAL\n            pointer",
+        new="            pointer",
+        test="emulator/test_compilers.py::test_nvjitlink_refuses_what_the_real_one_refuses[libnvJitLink.so.13-codes1]",
+    ),
+    Correction(
+        "a fourth reading",
+        "LTO-IR that does not compile has the code of an invalid input",
+        "emulator/impersonating/linker.py",
+        old="            return _LTO_COMPILE\n",
+        new="            return _INVALID\n",
+        test="emulator/test_compilers.py::test_lto_ir_goes_through_the_real_library",
     ),
 ]
 

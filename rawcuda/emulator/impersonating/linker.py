@@ -35,7 +35,7 @@ __all__ = ["names", "open_nvjitlink"]
 
 # nvJitLinkResult
 _UNKNOWN_OPTION, _MISSING_ARCH, _INVALID, _PTX_COMPILE, _LTO_COMPILE, _INTERNAL, _FINALIZE = 1, 2, 3, 4, 5, 6, 9
-_NULL = 10  # from version 13 on
+_NULL, _WRONG_TYPE, _NO_LTO = 10, 12, 18  # from version 13 on, in place of _INVALID
 _KINDS = {1: 0, 2: 1, 4: 2, 5: 3, 6: 4}  # nvJitLinkInputType -> CUjitInputType, as linking_entries.py wants it
 _LTOIR, _ANY = 3, 10
 _VERSIONS = [f"{major}_{minor}" for major in (12, 13) for minor in range(10)]
@@ -54,6 +54,7 @@ class _Link:
     def __init__(self, options: list[str]) -> None:
         self.options = options
         self.inputs: list[tuple[int, bytes, str]] = []
+        self.is_completed = False
         self.made = b""
         self.errors = self.info = ""
 
@@ -85,16 +86,17 @@ def _kind_of(kind: int, content: bytes) -> int:
 
 def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int, bytes, str]]], bytes]) -> int:
     """Link all inputs, write the logs, and return the code."""
-    inputs = [(_kind_of(kind, content), content, name) for kind, content, name in link.inputs]
     architecture = divmod(emulator._machine.architecture, 10)
-    merger = Merger()
+    merger, inputs = Merger(), link.inputs
     given = [each for each in inputs if each[0] == _LTOIR]
-    try:
-        if given:
+    if given:
+        try:
             inputs = [each for each in inputs if each[0] != _LTOIR] + [(2, lto(link, given), "LTO-IR")]
+        except Refused as refused:
+            link.errors = f"error   : {refused.report or refused}"
+            return _LTO_COMPILE
+    try:
         for kind, content, name in inputs:
-            if kind not in _KINDS:
-                raise Refused(1, f"{name}: {kind} is not an nvJitLinkInputType")
             for image, inner in images_in(_KINDS[kind], content, name, emulator._machine.architecture):
                 unit = Unit(text_of(image), inner, architecture)
                 Checked(unit.module, {})
@@ -169,7 +171,10 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
     numbers = itertools.count(0x11AC0DE0, 16)
     loaded: list[ctypes.CDLL | None] = []
     word, pointer = ctypes.c_uint, ctypes.c_size_t
-    null = _NULL if major > 12 else _INVALID  # for a NULL pointer or handle
+    if major > 12:
+        null, wrong_type, no_lto = _NULL, _WRONG_TYPE, _NO_LTO
+    else:
+        null = wrong_type = no_lto = _INVALID
 
     def library() -> ctypes.CDLL | None:
         if not loaded:
@@ -206,20 +211,33 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         if not number:
             return null
         if links.pop(number, None):
+            pointer.from_address(address).value = 0
             return 0
         return _INVALID
+
+    def add(link: _Link, kind: int, content: bytes, name: str) -> int:
+        if link.is_completed:
+            return _INTERNAL
+        kind = _kind_of(kind, content)
+        if kind == _LTOIR and link.option("-lto") is None:
+            link.errors = f"error   : {name}: LTO-IR needs the option -lto"
+            return no_lto
+        if kind != _LTOIR and kind not in _KINDS:
+            link.errors = f"error   : {name}: {kind} is not an nvJitLinkInputType"
+            return wrong_type
+        link.inputs.append((kind, content, name))
+        return 0
 
     def add_data(number: int, kind: int, data: int, size: int, name: int) -> int:
         if not number:
             return null
-        if number not in links or not data:
+        if number not in links or not data or not size:
             return _INVALID
         if name:
             words = ctypes.string_at(name).decode("utf-8", "replace")
         else:
             words = "<input>"
-        links[number].inputs.append((kind, ctypes.string_at(data, size), words))
-        return 0
+        return add(links[number], kind, ctypes.string_at(data, size), words)
 
     def add_file(number: int, kind: int, name: int) -> int:
         if not number or not name:
@@ -229,17 +247,20 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         path = ctypes.string_at(name).decode("utf-8", "surrogateescape")
         try:
             with open(path, "rb") as file:
-                links[number].inputs.append((kind, file.read(), path))
+                content = file.read()
         except OSError as error:
             links[number].errors = f"error   : {path}: {error.strerror}"
             return _INVALID
-        return 0
+        return add(links[number], kind, content, path)
 
     def complete(number: int) -> int:
         if not number:
             return null
         if number not in links or not links[number].inputs:
             return _INVALID
+        if links[number].is_completed:
+            return _INTERNAL
+        links[number].is_completed = True
         return _link(links[number], emulator, lambda link, given: _real_lto(library(), link, given))
 
     def texts(of: Callable[[_Link], bytes]) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
@@ -248,7 +269,10 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
                 return null
             if number not in links:
                 return _INVALID
-            pointer.from_address(address).value = len(of(links[number]))
+            text = of(links[number])
+            if not text:
+                return _INTERNAL
+            pointer.from_address(address).value = len(text)
             return 0
 
         def content(number: int, address: int) -> int:
@@ -256,7 +280,10 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
                 return null
             if number not in links:
                 return _INVALID
-            ctypes.memmove(address, of(links[number]), len(of(links[number])))
+            text = of(links[number])
+            if not text:
+                return _INTERNAL
+            ctypes.memmove(address, text, len(text))
             return 0
 
         return size, content
