@@ -79,7 +79,7 @@ class Nvcc:
         import tempfile
 
         locate.refuse_toolkit(self.path)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=os.path.abspath(tempfile.gettempdir())) as folder:
             locate.refuse_planted(folder, private=True)
             source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
             with open(source, "wb") as file:  # a copy, so that what is compiled is what was read

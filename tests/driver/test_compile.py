@@ -1369,11 +1369,13 @@ def test_a_file_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("is_relative", [False, True])
 def test_nvcc_works_in_no_folder_that_others_can_exchange(
-    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_relative: bool
 ) -> None:
     tmp_path.chmod(0o777)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", "." if is_relative else str(tmp_path))
     with pytest.raises(PermissionError, match=f"chmod go-w {tmp_path}"):
         rawcuda.compile(FILL, "sm_90", options=["-DVALUE=1"])
     assert not list(tmp_path.iterdir())

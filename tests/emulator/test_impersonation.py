@@ -1073,6 +1073,16 @@ def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkey
         loading._new_folder()
 
 
+def test_libraries_are_put_into_an_absolute_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", ".")
+    monkeypatch.chdir(tmp_path)
+    for mode, expected in (0o700, True), (0o777, False):
+        tmp_path.chmod(mode)
+        folder = module("emulator.impersonating.loading")._new_folder()
+        os.rmdir(folder)
+        assert os.path.isabs(folder) and folder.startswith(str(tmp_path)) is expected
+
+
 @pytest.mark.parametrize("name", ["john doe", "a\tb", "$ORIGIN", "a:b", "a;b"])
 def test_libraries_are_put_where_the_loader_reads_one_path(tmp_path, monkeypatch, name):
     (tmp_path / name).mkdir()

@@ -4679,6 +4679,22 @@ CORRECTIONS = [
         new="            return _INVALID\n",
         test="emulator/test_compilers.py::test_lto_ir_goes_through_the_real_library",
     ),
+    Correction(
+        "a fourth reading",
+        "a relative folder for temporary files is not checked, and the libraries are put into it",
+        "emulator/impersonating/loading.py",
+        old="        place = os.path.abspath(given)\n",
+        new="        place = given\n",
+        test="emulator/test_impersonation.py::test_libraries_are_put_into_an_absolute_folder",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvcc works in a relative folder for temporary files that is not checked",
+        "compiler/nvcc.py",
+        old="TemporaryDirectory(dir=os.path.abspath(tempfile.gettempdir()))",
+        new="TemporaryDirectory()",
+        test="driver/test_compile.py::test_nvcc_works_in_no_folder_that_others_can_exchange[True]",
+    ),
 ]
 
 

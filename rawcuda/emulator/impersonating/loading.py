@@ -174,7 +174,8 @@ def _new_folder() -> str:
     from tempfile import gettempdir, mkdtemp
 
     tried = []
-    for place in (gettempdir(), "/dev/shm", os.path.expanduser("~/.cache")):
+    for given in (gettempdir(), "/dev/shm", os.path.expanduser("~/.cache")):
+        place = os.path.abspath(given)
         try:
             if os.statvfs(place).f_flag & os.ST_NOEXEC:
                 raise OSError("it is mounted noexec")
