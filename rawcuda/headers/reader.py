@@ -455,9 +455,9 @@ class Header:
                     try:
                         base = ctypes.Structure if line[0] == "s" else ctypes.Union
                         kind = self._structure(name, base, text[start : text.index("\n};", start)])
-                    finally:
+                        return self._made.setdefault(name, kind)
+                    finally:  # (an interrupt here leaves it in both)
                         self._begun.pop(name, None)
-                    return self._made.setdefault(name, kind)
                 at = text.find(f"{name}{after}", at + 1)
         return None
 

@@ -4695,6 +4695,22 @@ CORRECTIONS = [
         new="TemporaryDirectory()",
         test="driver/test_compile.py::test_nvcc_works_in_no_folder_that_others_can_exchange[True]",
     ),
+    Correction(
+        "a fourth reading",
+        "an interrupt while a structure is made leaves two classes of it",
+        "headers/reader.py",
+        old=(
+            "                        return self._made.setdefault(name, kind)\n"
+            "                    finally:  # (an interrupt here leaves it in both)\n"
+            "                        self._begun.pop(name, None)\n"
+        ),
+        new=(
+            "                    finally:\n"
+            "                        self._begun.pop(name, None)\n"
+            "                    return self._made.setdefault(name, kind)\n"
+        ),
+        test="null/test_headers_reader.py::test_there_is_one_class_of_a_structure_after_an_interrupt_of_any_line",
+    ),
 ]
 
 

@@ -143,6 +143,37 @@ def test_a_structure_with_everything(header: Any) -> None:
     assert ctypes.sizeof(node) == 136 and node.real.offset == 96 and node.pairs.offset == 104  # as a C compiler says
 
 
+def test_there_is_one_class_of_a_structure_after_an_interrupt_of_any_line(header: Any) -> None:
+    class Interrupt(BaseException):
+        pass
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != reader.__file__:
+            return None
+        left -= event == "line"
+        if event == "line" and left == 0:
+            raise Interrupt
+        return trace
+
+    was, steps, left = sys.gettrace(), 0, 0
+    while left <= 0:
+        steps += 1
+        left, made = steps, copy.copy(header)
+        made._made, made._begun, made._parameters = {}, {}, dict(header._parameters)
+        sys.settrace(trace)
+        try:
+            made.look_up("Node")
+        except Interrupt:
+            pass
+        finally:
+            sys.settrace(was)
+        node, knot, pair = (made.look_up(name) for name in ("Node", "Knot", "Pair"))
+        members = dict(each[:2] for each in node._fields_)
+        assert node is knot is made.look_up("Node") is members["next"]._type_ and pair is members["pairs"]._type_
+    assert steps > 100
+
+
 def test_a_structure_is_filled_as_a_c_initializer_fills_it(header: Any) -> None:
     where = header.look_up("Where")
     assert (where(1, 2).kind, where(1, 2).id, where(1, id=3).id, where().id) == (1, 2, 3, 0)
