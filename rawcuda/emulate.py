@@ -54,6 +54,8 @@ def _follower() -> Any:
     """
     import pytest
 
+    from .errors import shown
+
     class Follower:
         """The hooks around tests.
 
@@ -149,7 +151,7 @@ def _follower() -> Any:
             mark = item.get_closest_marker(_MARK)
             if not found or mark is not None and mark.kwargs.get("reports"):
                 return
-            text = "\n\n".join(map(_worded, found))
+            text = shown("\n\n".join(map(_worded, found)))
             raised = _raised(item, outcome)
             if raised is None or isinstance(raised, (pytest.skip.Exception, unittest.SkipTest)):
                 vars(item).pop("_excinfo", None)  # set by a test of unittest: pytest would report it instead
@@ -177,7 +179,7 @@ def _follower() -> Any:
             after = _allocations(self.emulator)
             return [
                 f"{holding.allocation.describe()} at {base:#x}"
-                + (f", allocated at {holding.allocation.origin}" if holding.allocation.origin else "")
+                + (f", allocated at {shown(holding.allocation.origin)}" if holding.allocation.origin else "")
                 for base, holding in after.items()
                 if base not in before
             ]
@@ -210,7 +212,7 @@ def _follower() -> Any:
 
                 terminalreporter.section("driver calls")
                 for line in told_here():
-                    terminalreporter.write_line(line)
+                    terminalreporter.write_line(shown(line))
 
     return Follower()
 

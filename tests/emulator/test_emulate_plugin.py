@@ -327,6 +327,24 @@ def test_what_was_called_is_told_on_demand(suite) -> None:
     assert "driver calls" in told and "cuLaunchKernel (1)" in told
 
 
+def test_control_characters_of_names_are_escaped(suite, tmp_path) -> None:
+    (tmp_path / "test_\x1b[32m.py").write_text("""
+from test_suite import ctypes, cuda, loaded
+
+def test_names():
+    memory, kernel = ctypes.c_uint64(), ctypes.c_void_p()
+    cuda.cuGetProcAddress_v2(b"cu\\x1b[31m", ctypes.byref(kernel), 13000, ctypes.c_uint64(0), None)
+    cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(61))
+    cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, b"writes")
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    cuda.cuLaunchKernel(kernel, 1, 1, 1, 16, 1, 1, 0, None, arguments, None)
+""")
+    out = suite("-k", "names", "--emulate-leaks", "--emulate-doctor").stdout
+    assert re.search(r"^\S*test_\\x1b\[32m.py:10: the kernel that is launched here is wrong$", out, re.M), out
+    assert re.search(r"::test_names: 61-byte device allocation .* at \S*test_\\x1b\[32m.py:7$", out, re.M), out
+    assert "names that the emulator does not know: cu\\x1b[31m\n" in out, out
+
+
 def test_wrong_words_are_refused(suite) -> None:
     result = suite("--emulate", "fast")
     assert result.returncode == 4 and "'fast' is not one of" in result.stderr and "Traceback" not in result.stderr

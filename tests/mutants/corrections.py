@@ -4711,6 +4711,30 @@ CORRECTIONS = [
         ),
         test="null/test_headers_reader.py::test_there_is_one_class_of_a_structure_after_an_interrupt_of_any_line",
     ),
+    Correction(
+        "a fourth reading",
+        "the plugin writes control characters of names to the terminal",
+        "emulate.py",
+        old="write_line(shown(line))",
+        new="write_line(line)",
+        test="emulator/test_emulate_plugin.py::test_control_characters_of_names_are_escaped",
+    ),
+    Correction(
+        "a fourth reading",
+        "the plugin writes control characters of findings to the terminal",
+        "emulate.py",
+        old='shown("\\n\\n".join(map(_worded, found)))',
+        new='"\\n\\n".join(map(_worded, found))',
+        test="emulator/test_emulate_plugin.py::test_control_characters_of_names_are_escaped",
+    ),
+    Correction(
+        "a fourth reading",
+        "the plugin writes control characters of leaks to the terminal",
+        "emulate.py",
+        old="shown(holding.allocation.origin)",
+        new="holding.allocation.origin",
+        test="emulator/test_emulate_plugin.py::test_control_characters_of_names_are_escaped",
+    ),
 ]
 
 

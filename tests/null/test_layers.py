@@ -147,7 +147,8 @@ def refusal(name: str, entered: Import) -> str:
             allowed += ["locate", "compiler.nvrtc", "headers.nvrtc_h", "headers.nvjitlink_h"]
         return "" if target in allowed else "the emulator stands on its own"
     if side(name) == "emulate":
-        return "" if entered.late and side(target) == "emulator" else "the plugin needs the emulator only, and late"
+        allowed = target == "errors" or side(target) == "emulator"
+        return "" if entered.late and allowed else "the plugin needs the errors and the emulator only, and late"
     if side(name) in ("tools", "__main__") and side(target) == "emulator":
         allowed_here = name in MAY_SEE_THE_EMULATOR and entered.late
         return "" if allowed_here else "the emulator is chosen through the package"
