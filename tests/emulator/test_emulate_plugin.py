@@ -345,6 +345,12 @@ def test_names():
     assert "names that the emulator does not know: cu\\x1b[31m\n" in out, out
 
 
+def test_what_was_called_is_told_after_a_test_has_cleared_the_environment(suite, tmp_path) -> None:
+    (tmp_path / "test_cleared.py").write_text("import os\ndef test_cleared(): os.environ.clear()\n")
+    out = suite("--emulate-doctor", "-k", "cleared or right").stdout
+    assert "2 passed" in out and "cuLaunchKernel (1)" in out and "INTERNALERROR" not in out, out
+
+
 def test_wrong_words_are_refused(suite) -> None:
     result = suite("--emulate", "fast")
     assert result.returncode == 4 and "'fast' is not one of" in result.stderr and "Traceback" not in result.stderr

@@ -4735,6 +4735,14 @@ CORRECTIONS = [
         new="holding.allocation.origin",
         test="emulator/test_emulate_plugin.py::test_control_characters_of_names_are_escaped",
     ),
+    Correction(
+        "a fourth reading",
+        "the plugin fails at the end if a test has cleared the environment",
+        "emulator/impersonating/loading.py",
+        old='read(ATTACHED[0].folder if ATTACHED else "")',
+        new="read(os.environ[VARIABLE])",
+        test="emulator/test_emulate_plugin.py::test_what_was_called_is_told_after_a_test_has_cleared_the_environment",
+    ),
 ]
 
 

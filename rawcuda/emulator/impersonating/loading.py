@@ -273,7 +273,7 @@ def _mapped(soname: str) -> str:
 
 def told_here() -> list[str]:
     """Return lines about the functions that this process and its children have called so far."""
-    return told(read(os.environ[VARIABLE]), everything=True)
+    return told(read(ATTACHED[0].folder if ATTACHED else ""), everything=True)
 
 
 def _finish(folder: str, pid: int) -> None:
