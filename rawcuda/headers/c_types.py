@@ -285,18 +285,21 @@ class Aligned(ctypes.Structure):
 def by_value(structure: Any) -> Any:
     """Return the type for a parameter that is a whole structure, not a pointer to it.
 
-    ctypes cannot pass a structure with a union inside; then it is a structure of the same form without the union. Its
-    from_param() copies what it is given.
+    ctypes cannot pass a structure with a union inside; then it is a structure of the same form without the union, and
+    its from_param() copies what it is given. The from_param() of ctypes crashes for byref().
     """
-    if not _has_union(structure):
-        return structure
+    has_union = _has_union(structure)
 
     def from_param(cls: Any, value: Any) -> Any:
-        if isinstance(value, (structure, cls)):
+        if not isinstance(value, (structure, cls)):
+            raise TypeError(f"this takes a {structure.__name__} itself, not {_article(value)}")
+        if has_union:
             return cls.from_buffer_copy(value)
-        raise TypeError(f"this takes a {structure.__name__}, not {_article(value)}")
+        return value
 
     members = {"__doc__": structure.__doc__, "from_param": classmethod(from_param)}
+    if not has_union:
+        return type(structure.__name__, (structure,), members)
     flat: Any = type(structure.__name__, (ctypes.Structure,), members)
     flat._fields_ = list(_without_unions(structure))
     if ctypes.sizeof(flat) != ctypes.sizeof(structure):

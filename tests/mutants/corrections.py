@@ -4743,6 +4743,14 @@ CORRECTIONS = [
         new="read(os.environ[VARIABLE])",
         test="emulator/test_emulate_plugin.py::test_what_was_called_is_told_after_a_test_has_cleared_the_environment",
     ),
+    Correction(
+        "a fourth reading",
+        "byref() of a structure that is passed by value ends the process with SIGSEGV",
+        "headers/c_types.py",
+        old="    if not has_union:\n        return type(structure.__name__, (structure,), members)\n",
+        new="    if not has_union:\n        return structure\n",
+        test="null/test_headers_reader.py::test_a_structure_that_is_passed_by_value_takes_no_address[Pair]",
+    ),
 ]
 
 

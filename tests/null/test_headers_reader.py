@@ -114,7 +114,7 @@ def test_a_prototype(header: Any) -> None:
     assert every.returns is ctypes.c_int and table["aFindAll_ptsz"].since == (7, 0)
     assert "aFindAll_ptsz(Pair pair, " in repr(table["aFindAll_ptsz"])
     kinds = dict(every.parameters)
-    assert kinds["pair"] is header.look_up("Pair") and kinds["where"] is not header.look_up("Where")
+    assert issubclass(kinds["pair"], header.look_up("Pair")) and kinds["where"] is not header.look_up("Where")
     assert issubclass(kinds["told"], c_types.Callback) and kinds["weight"] is c_types.Float
     assert every.parameter_texts["told"] == "Told" and every.machine_types[2] is ctypes.c_float
     names = dict(table["aFind"].parameters)["names"]
@@ -141,6 +141,17 @@ def test_a_structure_with_everything(header: Any) -> None:
     [(thing, status, text, length)] = called
     assert thing.value == 5 and status == 7 and text[:length] == b"words"
     assert ctypes.sizeof(node) == 136 and node.real.offset == 96 and node.pairs.offset == 104  # as a C compiler says
+
+
+@pytest.mark.parametrize("name", ["Pair", "Where"])
+def test_a_structure_that_is_passed_by_value_takes_no_address(header: Any, name: str) -> None:
+    structure, kind = header.look_up(name), header.type_of(name)
+    given = structure(5)
+    taken = kind.from_param(given)
+    assert bytes(taken) == bytes(given) and bytes(kind.from_param(taken)) == bytes(given)
+    for wrong in ctypes.byref(given), ctypes.pointer(given), bytes(given), None:
+        with pytest.raises(TypeError, match=f"^this takes a {name} itself, not "):
+            kind.from_param(wrong)
 
 
 def test_there_is_one_class_of_a_structure_after_an_interrupt_of_any_line(header: Any) -> None:
@@ -192,7 +203,7 @@ def test_a_structure_with_a_union_is_passed_by_value(header: Any) -> None:
     call = ctypes.CFUNCTYPE(ctypes.c_int, kind)(ctypes.cast(listener, ctypes.c_void_p).value)
     assert call(where(3, 4)) == 0 and call(kind(5, 6)) == 0 and got == [(3, 4), (5, 6)]
     for wrong in (None, 1, header.look_up("Pair")(1, 2), (3, 4)):
-        with pytest.raises(ctypes.ArgumentError, match="takes a Where, not "):
+        with pytest.raises(ctypes.ArgumentError, match="takes a Where itself, not "):
             call(wrong)
 
 
