@@ -4,7 +4,8 @@ What it is   `watch_end`: when Python ends, it runs the work that is still queue
              stderr, and makes the exit status 1, so that a script that launches and does not wait is not silent.
 How          A function of atexit cannot change the exit status, and os._exit() in it would leave out the functions that
              were registered before. So it asks the C library to end the process with that status when Python has ended:
-             exit() calls what was registered last first.
+             exit() calls what was registered last first. In glibc, a second exit() there goes on with the others;
+             elsewhere, they are left out.
 What not     it reports nothing that an exception or a returned code has told the program.
 Source       CPython, Py_RunMain; Itanium C++ ABI, 3.3.6.3 "Runtime API": __cxa_atexit
 Read next    emulated_library.py, machine/machine.py
@@ -72,7 +73,8 @@ def _exit_with(status: int) -> None:
     try:
         library = ctypes.CDLL(None)
         at_exit = library["__cxa_atexit"]
-        ways = [ctypes.cast(library[name], ctypes.c_void_p) for name in ("_exit", "fflush")]
+        end = "exit" if hasattr(library, "gnu_get_libc_version") else "_exit"
+        ways = [ctypes.cast(library[name], ctypes.c_void_p) for name in (end, "fflush")]
     except (AttributeError, TypeError):  # Windows
         sys.stdout.flush()
         sys.stderr.flush()

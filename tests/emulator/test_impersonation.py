@@ -207,6 +207,28 @@ for _ in range(1000):
     assert [result for _, result, _ in record.last] == [4] * 64
 
 
+BAD = """
+ptx = (b".version 7.0\\n.target sm_70\\n.address_size 64\\n"
+    b".entry bad() { .reg .b64 %a; mov.u64 %a, 8; st.global.u32 [%a], 1; ret; }\\0")
+loaded, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuModuleLoadData(ctypes.byref(loaded), ptx)
+assert not cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, b"bad")
+assert not cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+"""
+
+
+def test_functions_of_c_run_at_the_end_after_a_failure_that_nobody_has_noticed(python, tmp_path) -> None:
+    (tmp_path / "left").touch()
+    code = """
+start()
+at_exit, copy = libc["__cxa_atexit"], libc.strdup
+at_exit.argtypes, copy.restype = [ctypes.c_void_p] * 3, ctypes.c_void_p
+at_exit(ctypes.cast(libc.remove, ctypes.c_void_p), copy(sys.argv[1].encode()), None)
+"""
+    result = python(BEGIN + code + BAD, str(tmp_path / "left"))
+    assert result.returncode == 1 and "null-pointer write" in result.stderr and not (tmp_path / "left").exists()
+
+
 @pytest.mark.parametrize("how", ["global", "cycle", "module"])
 def test_objects_release_their_memory_while_the_interpreter_ends(records, how) -> None:
     """Destructors in C run after the exit handlers, when modules are torn down. A driver would still serve them."""
