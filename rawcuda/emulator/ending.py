@@ -6,7 +6,9 @@ How          A function of atexit cannot change the exit status, and os._exit() 
              were registered before. So it asks the C library to end the process with that status when Python has ended:
              exit() calls what was registered last first. In glibc, a second exit() there goes on with the others;
              elsewhere, they are left out.
-What not     it reports nothing that an exception or a returned code has told the program.
+What not     it reports nothing that an exception or a returned code has told the program; and nothing in a program that
+             is not in Python, which ends without ending Python: its functions of C's atexit() may run in a child of
+             fork(), or in a signal handler in the middle of an emulated kernel, where Python code would wait for ever.
 Source       CPython, Py_RunMain; Itanium C++ ABI, 3.3.6.3 "Runtime API": __cxa_atexit
 Read next    emulated_library.py, machine/machine.py
 """
