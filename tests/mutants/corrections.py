@@ -4501,7 +4501,8 @@ CORRECTIONS = [
         "emulator/machine/space.py",
         old="                start = self._starts.pop()",
         new="                start = self._starts[-1]",
-        test="emulator/test_interrupts.py::test_what_a_signal_handler_allocates_inside_of_an_allocation_has_other_addresses",
+        test="emulator/test_interrupts.py::"
+        "test_what_a_signal_handler_allocates_inside_of_an_allocation_has_other_addresses",
     ),
     Correction(
         "a fourth reading",
