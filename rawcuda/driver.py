@@ -59,8 +59,9 @@ __all__ = [
     "is_loaded",
     "show",
     "as_argument",
-    "answers",
+    "keep_answer",
     "new_answer",
+    "take_answer",
 ]
 
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
@@ -231,12 +232,12 @@ class Driver(Calls):
         """
         if not tracing.careful:
             try:
-                mine = answers.pop()
+                mine = take_answer()
             except IndexError:
                 mine = new_answer()
             into, answer = mine
             code, handle = self.ask_current(*into), answer.value
-            answers.append(mine)
+            keep_answer(mine)
             if not code:
                 return handle or None
         now = cuda_h.CUcontext()
@@ -405,7 +406,8 @@ class Driver(Calls):
 
 # The arguments of the call that asks which context is current, and its answer; those that no question uses now. Each
 # question has its own: a signal handler or a __del__ may ask between a call and the reading of its answer.
-answers: deque[Answer] = deque()  # (a list that gets empty gives its memory back, which takes twice as long)
+_answers: deque[Answer] = deque()  # (a list that gets empty gives its memory back, which takes twice as long)
+take_answer, keep_answer = _answers.pop, _answers.append  # (to look the methods up takes 65 of 420 ns of a call)
 
 
 def new_answer() -> Answer:

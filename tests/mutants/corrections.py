@@ -4249,8 +4249,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a signal handler's question answers that of the call it interrupts",
         "gpu/core/calls.py",
-        old="                mine = answers.pop()",
-        new="                mine = answers[-1]",
+        old="                mine = take_answer()",
+        new="                keep_answer(mine := take_answer())",
         test="driver/test_contexts.py::"
         "test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts[a call]",
     ),
@@ -4258,8 +4258,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a signal handler's question answers that of a with block",
         "gpu/core/context.py",
-        old="            mine = answers.pop()",
-        new="            mine = answers[-1]",
+        old="            mine = take_answer()",
+        new="            keep_answer(mine := take_answer())",
         test="driver/test_contexts.py::"
         "test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts[a with block]",
     ),

@@ -26,7 +26,7 @@ REGISTERS = {
     "compiler.nvjitlink": "_queues",
     "compiler.program": "_remembered _loaded",
     "dlpack": "outstanding _exports _Form.spare _forms _undeleted",
-    "driver": "answers _chosen _current Driver._raw Driver._names Driver._exact",
+    "driver": "_answers _chosen _current Driver._raw Driver._names Driver._exact",
     "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK DType._c_format",
     "elements.scalars": "_tables",
     "gpu.core.context": "_contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "

@@ -15,7 +15,7 @@ import _thread  # (threading takes 1 ms to import)
 import ctypes
 
 from ... import driver
-from ...driver import answers, new_answer
+from ...driver import keep_answer, new_answer, take_answer
 from ...errors import Closed, CudaError, ForkedAfterInit, a_kind, unsupported
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
@@ -242,12 +242,12 @@ def _prepare_is_current(context: PrimaryContext) -> Callable[[], bool]:
         if careful:
             return loaded.current_context() == context._handle
         try:
-            mine = answers.pop()
+            mine = take_answer()
         except IndexError:
             mine = new_answer()
         into, answer = mine
         is_ours: bool = not ask(*into) and answer.value == context._handle
-        answers.append(mine)
+        keep_answer(mine)
         return is_ours
 
     return is_current
