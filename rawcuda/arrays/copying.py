@@ -320,7 +320,7 @@ def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
         _check_usable(of, src)
     if to.kind == of.kind == "host":
         if stream is not None:
-            gpu.check_host_work(stream)
+            gpu.check_host_work(stream, to.form.nbytes)
         memmove(to.address, of.address, to.form.nbytes)
     elif to.primary is of.primary is None or not gpu.copy_run(dst, src, to, of, stream):
         _follow(_walk(dst, src, to, of), dst, src, to, of, stream)
@@ -402,7 +402,7 @@ def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> 
         return
     if to.kind == of.kind == "host":
         if stream is not None:
-            gpu.check_host_work(stream)
+            gpu.check_host_work(stream, to.form.nbytes)
         host_copy.copy(walk)
     else:
         gpu.copies.copy_on_device(dst, src, to, of, walk, stream)
@@ -506,7 +506,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     if to.kind == "host" or not form.nbytes:
         pattern = pattern_of(form, value)
         if stream is not None:
-            gpu.check_host_work(stream)
+            gpu.check_host_work(stream, form.nbytes)
         if form.nbytes:
             host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
     elif to.kind == "pinned" and gpu.wait_for(target, to, stream):

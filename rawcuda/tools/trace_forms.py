@@ -11,6 +11,8 @@ from __future__ import annotations
 import _thread
 import os
 import sys
+from contextlib import nullcontext
+from io import TextIOWrapper
 
 from ..errors import shown, worded
 from ..interpreter.cpython import free_after_fork, watch_forks
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "form_of", "is_colourful", "listed", "page", "picture", "writer"]
 
-# Held while a writer writes: before CPython 3.13, threads that write to one text file at once lose text, and write
-# other memory of the process instead. Re-entrant, because garbage collection may end a trace while it is held.
+# Held while a writer writes to a text file of Python: before CPython 3.13, threads that write to one at once lose text,
+# and write other memory of the process instead. Re-entrant: garbage collection may end a trace while it is held.
+# It is not held while another object writes: that may wait for a lock whose holder makes a call that is traced.
 _writing = free_after_fork(_thread.RLock())
 
 
@@ -74,6 +77,7 @@ class _Writer:
         self._threads: dict[int, int] = {}
         self._start: int | None = None
         self._has_ended, self._process = False, os.getpid()
+        self._lock = _writing if isinstance(file, TextIOWrapper) else nullcontext()
 
     def thread(self, event: Event) -> int:
         return self._threads.setdefault(event.thread, len(self._threads) + 1)
@@ -86,13 +90,13 @@ class _Writer:
 
     def event(self, event: Event) -> None:
         """Write an event, unless another thread has ended the trace meanwhile."""
-        with _writing:
+        with self._lock:
             if not self._has_ended:
                 self._write(event)
 
     def end(self) -> None:
         """Write what comes after the last event, except in a child of fork(); close a file that was opened here."""
-        with _writing:
+        with self._lock:
             self._has_ended = True
             if self._process == os.getpid():
                 self._finish()

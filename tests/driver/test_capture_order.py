@@ -127,12 +127,33 @@ def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_n
     }[what]
     with stream.capture() as graph:
         x.fill(1, stream=stream)
+        x[:0].fill(2, stream=given)  # nothing is done
+        target[:0].copy_from(source[:0], stream=given)
         with pytest.raises(errors.InvalidUse, match="being captured, and work on pageable host memory is done at once"):
             work()
     assert a.tolist() == [1] * 8 and len(graph.nodes) == 1
     graph.close()
     work()
     assert a.tolist() != [1] * 8
+
+
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+@pytest.mark.parametrize("how", ["memoryview", "__array_interface__", "tolist"])
+def test_the_host_reads_in_a_capture_what_was_copied_before(device, streams, kind, how):
+    source, other = device.full(4, 41, "uint32"), device.zeros(4, "uint32")
+    with device.allocate(16, kind=kind) as memory:
+        made, stream = memory.view("uint32").fill(1), streams[0]
+        device.synchronize()
+        made.copy_from(source, stream=stream)
+        with stream.capture() as graph:
+            other.fill(3, stream=stream)
+            if how == "__array_interface__":
+                found = list((ctypes.c_uint32 * 4).from_address(made.__array_interface__["data"][0]))
+            else:
+                found = getattr(made, how)()
+                found = found.tolist() if how == "memoryview" else found
+        graph.close()
+        assert found == [41] * 4
 
 
 def test_memory_of_a_closed_stream_in_a_capture(device, streams):

@@ -136,7 +136,7 @@ def test_other_threads_are_numbered():
 def test_threads_write_one_after_the_other(form):
     """Before CPython 3.13, a text file to which threads write at once loses text, and gets other memory's bytes."""
 
-    class File(io.StringIO):
+    class File(io.TextIOWrapper):
         inside = most = 0
 
         def write(self, text):
@@ -151,14 +151,37 @@ def test_threads_write_one_after_the_other(form):
         for _ in range(5):
             emit(Step("p", "what", "x" * 5))
 
-    file, begin = File(), threading.Barrier(4)
+    file, begin = File(io.BytesIO(), "utf-8"), threading.Barrier(4)
     with rawcuda.trace(file, form=form):
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert file.most == 1 and file.getvalue().count("xxxxx") == 20
+    file.flush()
+    assert file.most == 1 and file.buffer.getvalue().count(b"xxxxx") == 20
+
+
+def test_no_lock_is_held_while_an_object_of_the_user_writes():
+    """Its write() may wait for a lock, such as that of a logging handler, whose holder makes a call that is traced."""
+
+    class File(io.StringIO):
+        def write(self, text):
+            if threading.current_thread() is first:
+                other.start()
+                other.join(10)
+                waited.append(other.is_alive())
+            return super().write(text)
+
+    def work():
+        emit(Step("p", "what", "x"))
+
+    waited, first, other = [], threading.Thread(target=work), threading.Thread(target=work)
+    with rawcuda.trace(File(), form="jsonl"):
+        first.start()
+        first.join(20)
+        other.join(20)
+    assert waited == [False]
 
 
 def test_what_a_thread_would_write_after_the_end_is_left_out(tmp_path):

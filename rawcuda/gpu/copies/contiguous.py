@@ -98,8 +98,8 @@ def _copy_foreign(
     using   the stream in a form that need not be asked for its handle again; stream: as it was given
     """
     is_pageable, wait, before = "host" in (to.kind, of.kind), object(), dst.stream
-    for thing in (dst, src):
-        if thing.stream is not None and thing.stream is not stream:
+    for thing, side in ((dst, to), (src, of)):
+        if thing.stream is not None and (thing.stream is not stream or side.primary is None):
             make_ready(primary, using, thing)
             dst.ptr, src.ptr
     if not is_pageable:

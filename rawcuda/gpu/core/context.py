@@ -57,6 +57,7 @@ __all__ = [
     "check_version",
     "context_of",
     "count",
+    "current_primary",
     "driver_version",
     "forget_peers",
     "held_contexts",
@@ -323,6 +324,12 @@ def _to_push(for_default: bool) -> PrimaryContext:
     context = some_context()
     context.open()  # it stays retained: a caller that asks about addresses will soon use them
     return context
+
+
+def current_primary() -> PrimaryContext | None:
+    """Return the context that is current in this thread, or None if there is none, or it is not one that we hold."""
+    now = driver.current().current_context()
+    return next((held for held in held_contexts() if held._handle == now), None)
 
 
 def some_context() -> PrimaryContext:

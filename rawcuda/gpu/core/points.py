@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEXT",
+    "REACHED",
     "Point",
     "beginning",
     "capture_number",

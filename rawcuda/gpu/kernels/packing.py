@@ -27,7 +27,9 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ...remembered import Remembered
+from ..core.stream_arguments import PER_THREAD, work_handle
 from ..memory.memory import ManagedMemory, Memory
+from ..memory.ordering import device_of, wait_in_order
 from .argument_errors import (
     ARRAYS,
     refuse_address,
@@ -287,6 +289,7 @@ def _pack_foreign(slot: Slot, argument: object, kept: Kept) -> int:
         made = view(argument, kept.stream)
         if made._place not in slot.places:
             _check_place(slot, made, argument, kept)
+            _follow_default(slot, made, kept.stream)
         address = made.ptr
     except (Closed, ProtocolError) as error:
         _name(slot, error)
@@ -432,8 +435,17 @@ def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> No
         _keep_elsewhere(slot, owner, kept)
     if owner is not None and place.home != slot.ordinal:  # other memory of this Place may need another answer
         return
-    if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
+    if where[0] == "cuda_host" or where[1] == slot.ordinal:
         slot.suitable.keep(place, True)
+
+
+def _follow_default(slot: Slot, made: Description, stream: object) -> None:
+    """Let a default stream of the kernel's device wait for that of the array's, which has waited for the exporter."""
+    handle, home, primary = work_handle(stream), device_of(made), slot.device._primary
+    if handle <= PER_THREAD and home is not None and home is not primary:
+        end = wait_in_order(primary, handle, home, handle)
+        if end is not None:
+            end.wait()
 
 
 def _keep_elsewhere(slot: Slot, memory: Memory, kept: Kept) -> None:

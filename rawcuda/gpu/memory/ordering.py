@@ -23,6 +23,7 @@ from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts
 from ..core.handles import destroying
 from ..core.points import (
     NEXT,
+    REACHED,
     Point,
     barred_end,
     before,
@@ -169,14 +170,20 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
         raise InvalidUse(f"the stream is being captured, and {why}")
 
 
-def check_host_work(stream: object) -> None:
+def check_host_work(stream: object, nbytes: int) -> None:
     """Check a stream that is given for work that the CPU does at once: it must be one, and not be captured.
 
+    nbytes  0: there is no work, so the stream may be captured
     raises  TypeError, ValueError, Closed  as for handle_of()
             InvalidUse  the stream is being captured
     """
     handle = handle_of(stream)
-    if capturing and handle != NO_SYNC and capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None:
+    if (
+        capturing
+        and nbytes
+        and handle != NO_SYNC
+        and capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None
+    ):
         raise InvalidUse(
             "the stream is being captured, and work on pageable host memory is done at once, so that no launch of the "
             "graph would repeat it: use pinned memory, or do this outside of the capture"
@@ -217,21 +224,27 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     stream  as for stream_arguments.work_handle
     """
     theirs = thing.stream
-    if theirs is None or theirs is stream or isinstance(thing, Description) and thing._place.is_host:
+    if theirs is None or isinstance(thing, Description) and thing._place.is_host:
+        return
+    if theirs is stream and isinstance(stream, StreamHandle):  # (a number may be the default stream of another device)
         return
     using = work_handle(stream)
     with unless_inside(destroying):
-        working, end = _handle_now(theirs), None
-        if working is not None and working != NO_SYNC:
-            there = None
-            if working <= PER_THREAD:
-                there = device_of(thing) if isinstance(thing, Description) else thing._primary
-            if working != using or there is not None and there is not primary:
-                end = wait_in_order(primary, using, home_of(theirs, there or primary), working)
+        working, end, there = _handle_now(theirs), None, None
+        if working is not None and 0 < working <= PER_THREAD:
+            there = device_of(thing) if isinstance(thing, Description) else thing._primary
+        elif working is not None and working not in (NO_SYNC, using):
+            end = wait_in_order(primary, using, home_of(theirs, primary), working)
     if working is None:
         _forget_closed(thing, theirs)
     elif end is not None:
         end.wait()
+    elif 0 < working <= PER_THREAD:  # page-locked memory of others does not tell whose default stream wrote it
+        for home in held_contexts() if there is None else (there,):
+            if working != using or home is not primary:
+                end = wait_in_order(primary, using, home, working)
+                if end is not None:
+                    end.wait()
 
 
 def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, working: int) -> Point | None:
@@ -371,7 +384,7 @@ def make_wait(consumer: int, view: Description) -> None:
         end.wait()
 
 
-def hold_back(views: Iterable[object], using: int, device: Any) -> None:
+def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
     """Make the streams that exporters named wait for our use of their memory.
 
     Where such a stream cannot wait because of a capture, the CPU does. What is captured runs in the launches of the
@@ -384,17 +397,20 @@ def hold_back(views: Iterable[object], using: int, device: Any) -> None:
     primary = getattr(device, "_primary", device)
     for view in views:
         theirs = getattr(view, "exporting_stream", None)
-        if theirs is None or theirs == using:
+        if theirs is None:
+            continue
+        there, home = device_of(view) or primary, home_of(using, primary)  # a default stream is that of a device
+        if theirs == using and (using > PER_THREAD or there is home):
             continue
         other, mine, barred = capture_number(primary.calls, using), None, False
         if theirs == _LEGACY:
-            barred = is_barred(primary.calls)
+            barred = is_barred(there.calls)
         else:
-            mine = capture_number(primary.calls, theirs)
+            mine = capture_number(there.calls, theirs)
         if mine == other and not barred:
-            order(home_of(using, primary), using, primary, theirs)
+            order(home, using, there, theirs)
         elif other is None:
-            end_now(home_of(using, primary), as_argument(using)).wait()
+            end_now(home, as_argument(using)).wait()
 
 
 def wait_on_host(view: Description) -> None:
@@ -433,9 +449,11 @@ def finish(thing: Any, barred: bool = False) -> None:
                 return
         elif working > PER_THREAD or is_of_another_thread(theirs):
             home = home_of(theirs, primary)
-            if capture_number(home.calls, working) is not None:
-                return  # nothing is pending, as for make_ready()
-            end = end_now(home, as_argument(working))
+            number = capture_number(home.calls, working)
+            if number is None:
+                end = end_now(home, as_argument(working))
+            else:  # only what was queued before is pending, as for make_ready()
+                end = before.get(number, before.get(NEXT, REACHED))
     if working is None:
         _forget_closed(thing, theirs)
     elif working == NO_SYNC:

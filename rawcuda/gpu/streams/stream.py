@@ -17,6 +17,7 @@ from ...hints import hinted, of
 from ...interpreter.cpython import facts
 from ...ownership import _nothing, drain, dropped
 from ..core.calls import Explained
+from ..core.context import current_primary
 from ..core.handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime
 from ..core.points import capturing, refuse_wait, retain, retained, sweep
 from ..core.stream_arguments import (
@@ -239,8 +240,7 @@ class Stream(StreamHandle):
         calls     cuStreamWaitEvent
         """
         if isinstance(other, Event):
-            # A default stream belongs to the current context: use the event's context.
-            primary = self._primary or other._primary
+            primary = self._primary or current_primary() or other._primary  # a default stream is that of a device
             queue, event = self._argument or self._prepare(), other._argument or other._prepare()
             if external is False or not as_bool("external", external):
                 primary.calls.cuStreamWaitEvent(queue, event, _NO_FLAGS)
@@ -256,10 +256,13 @@ class Stream(StreamHandle):
         source = other.handle if is_ours else work_handle(other)
         if source == self.handle:
             return  # work on one stream is ordered already
-        home = (other._primary if is_ours else None) or self._primary  # an event can be recorded only on its device
-        if home is None:
+        here, there = self._primary, other._primary if is_ours else None
+        if here is None or there is None:  # a default stream is that of the current context, if one of ours is current
+            now = current_primary()
+            here, there = here or now or there, there or now or here
+        if here is None:
             raise ValueError("both streams are borrowed, so their device is not known: record an event and wait for it")
-        record_and_wait(home, other if is_ours else source, self)
+        record_and_wait(here, other if is_ours else source, self, there)
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function on the CPU when the earlier work on this stream is done; later work waits until it returns.

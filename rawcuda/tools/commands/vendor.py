@@ -383,24 +383,28 @@ def _is_whole(folder: str, manifest: Manifest) -> bool:
 
 def _is_own_folder(path: str) -> bool:
     """Tell whether a path is a folder of this user, and not a link to one."""
+    return _is_folder(path) and (not hasattr(os, "geteuid") or os.lstat(path).st_uid == os.geteuid())
+
+
+def _is_folder(path: str) -> bool:
+    """Tell whether a path is a folder, and not a link to one."""
     try:
-        found = os.lstat(path)
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid())
 
 
 def _remove(folder: str, paths: list[str]) -> None:
     """Remove these files, their cached bytecode, and folders that are empty then, and nothing else.
 
     Another user who may write to the folder of the destination may have exchanged the copy since it was checked. So
-    only files in this user's own folders are removed, and none below a link.
+    nothing below a link is removed: it may be elsewhere.
     """
-    if not _is_own_folder(folder):
+    if not _is_folder(folder):
         return
     for path in paths:
         above = path.split("/")[:-1]
-        if all([_is_own_folder(os.path.join(folder, *above[: number + 1])) for number in range(len(above))]):
+        if all([_is_folder(os.path.join(folder, *above[: number + 1])) for number in range(len(above))]):
             _quietly(os.unlink, os.path.join(folder, path))
     for inside, _, names in os.walk(folder, topdown=False):
         if os.path.basename(inside) == "__pycache__":

@@ -1,0 +1,146 @@
+"""Default streams of two devices: they have the same numbers, and each belongs to its device."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Python
+
+DELAYED = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,devices=2"}
+START = '''
+import sys
+from tests.subject import rawcuda
+zero, one = rawcuda.Device(0), rawcuda.Device(1)
+zero.enable_peer_access(one)
+HEAD = ".version 7.0 .target sm_70 .address_size 64 .visible .entry "
+fetch = zero.load(HEAD + """fetch(.param .u64 from, .param .u64 to) {
+.reg .u64 %f, %t; .reg .u32 %v; ld.param.u64 %f, [from]; ld.param.u64 %t, [to];
+ld.global.u32 %v, [%f]; st.global.u32 [%t], %v; ret; }""")["fetch"]
+memory = one.allocate(16)
+theirs = memory.view("uint32")
+
+class Interface:
+    """An array of another library on device 1, which works on this stream."""
+    def __init__(self, stream):
+        self.stream = stream
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 3, "shape": (4,), "typestr": "<u4", "data": (memory.ptr, False), "strides": None,
+                "stream": self.stream}
+
+class Capsule:
+    """The same by DLPack, whose exporter makes the given stream of its own device wait."""
+    def __init__(self, stream):
+        self.view = rawcuda.Memory.borrow(one, memory.ptr, 16, owner=memory).view("uint32")
+        self.view.stream = stream
+    def __dlpack_device__(self):
+        return self.view.__dlpack_device__()
+    def __dlpack__(self, *, stream=None, max_version=None, **options):
+        return self.view.__dlpack__(stream=stream, max_version=max_version)
+
+class Pinned:
+    """Page-locked memory of another library."""
+    def __init__(self):
+        self.view = zero.allocate(16, kind="pinned").view("uint32").fill(1)
+        zero.synchronize()
+    def __dlpack_device__(self):
+        return self.view.__dlpack_device__()
+    def __dlpack__(self, **options):
+        return self.view.__dlpack__(**options)
+
+def both(first=zero, second=one):
+    first.synchronize(), second.synchronize()
+'''
+EXPORTERS = """
+kind, named, used = sys.argv[1:]
+stream = 1 if named == "default" else one.stream()
+exporter = (Interface if kind == "Interface" else Capsule)(stream if named == "default" else stream.handle)
+use = {"zero": zero.stream, "one": one.stream}.get(used.split()[1], lambda: None)()
+for after in (False, True) if kind == "Interface" else (False,):
+    out = zero.zeros(4, "uint32")
+    theirs.fill(1)
+    both()
+    if not after:
+        theirs.fill(41, stream=stream)
+    if used.startswith("kernel"):
+        fetch.launch(exporter, out, grid=1, block=1, stream=use)
+    else:
+        out.copy_from(exporter, stream=use)
+    if after:
+        theirs.fill(99, stream=stream)
+        both(one, zero)
+    both()
+    found = out.tolist()[0]
+    assert found == (1 if after else 41), (after, found)
+print("right")
+"""
+
+
+@pytest.mark.parametrize("used", ["kernel default", "kernel zero", "copy default", "copy zero", "copy one"])
+@pytest.mark.parametrize("named", ["default", "own"])
+@pytest.mark.parametrize("kind", ["Interface", "Capsule"])
+def test_an_array_of_another_library_on_another_device_is_used_in_order(
+    python: Python, kind: str, named: str, used: str
+) -> None:
+    """Its earlier work is waited for, and its stream waits for our use."""
+    result = python(START + EXPORTERS, kind, named, used, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+WAITS = """
+what, name = sys.argv[1:]
+default = getattr(rawcuda.Stream, name)
+x, y = zero.empty(4, "uint32").fill(1), one.empty(4, "uint32").fill(0)
+both()
+other = one.stream()
+y.copy_from(x, stream=other)
+with zero.current():
+    default.wait(other.record() if what == "event" else other)
+    x.fill(2, stream=default)
+both()
+assert y.tolist() == [1] * 4, y.tolist()
+x.fill(3)
+mine = one.stream()
+with zero.current():
+    mine.wait(rawcuda.Stream.legacy)
+y.copy_from(x, stream=mine)
+mine.synchronize()
+assert y.tolist() == [3] * 4, y.tolist()
+print("right")
+"""
+
+
+@pytest.mark.parametrize("name", ["legacy", "per_thread"])
+@pytest.mark.parametrize("what", ["event", "stream"])
+def test_a_default_stream_that_waits_is_that_of_the_current_context(python: Python, what: str, name: str) -> None:
+    result = python(START + WAITS, what, name, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+PINNED = """
+wrote, read, how = sys.argv[1:]
+pinned = rawcuda.view(Pinned())
+x, y = one.empty(4, "uint32").fill(41), zero.empty(4, "uint32").fill(0)
+both()
+pinned.copy_from(x, stream=None if wrote == "default" else one.stream())
+stream = None if read == "default" else zero.stream()
+if how == "copy":
+    y.copy_from(pinned, stream=stream)
+elif how == "a part":
+    y[1:].copy_from(pinned[1:], stream=stream)
+    y[:1].fill(41)
+else:
+    y = zero.array((4,), "uint32").copy_from(pinned, stream=stream)
+both()
+assert y.tolist() == [41] * 4, y.tolist()
+print("right")
+"""
+
+
+@pytest.mark.parametrize("how", ["copy", "a part", "an array"])
+@pytest.mark.parametrize("read", ["default", "own"])
+@pytest.mark.parametrize("wrote", ["default", "own"])
+def test_page_locked_memory_of_others_is_ready_for_each_device(python: Python, wrote: str, read: str, how: str) -> None:
+    """It does not tell on which device's default stream it was written."""
+    result = python(START + PINNED, wrote, read, how, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
