@@ -137,6 +137,33 @@ def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_n
     assert a.tolist() != [1] * 8
 
 
+@pytest.mark.parametrize("where", ["inside", "outside", "host"])
+def test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for(device, streams, where):
+    x, y = device.allocate(16, kind="pinned").view("uint32").fill(1), device.zeros(4, "uint32")
+    flag, ones = device.allocate(4, kind="pinned").view("uint32").fill(0), device.full(4, 41, "uint32")
+    other, z, (stream, joining) = device.stream(), device.empty(4, "uint32"), streams
+    device.synchronize()
+    timer = threading.Timer(0.2, flag.memoryview().__setitem__, (0, 1))
+    joining.wait_value(flag[0], 1)
+    x.copy_from(ones, stream=joining)
+    timer.start()
+    with stream.capture("relaxed") as graph:
+        z.fill(0, stream=stream)
+        joining.wait(stream)
+        z.fill(1, stream=joining)
+        if where == "host":
+            assert x.memoryview().tolist() == [41] * 4
+        else:
+            y.copy_from(x, stream=stream if where == "inside" else other)
+        stream.wait(joining)
+    graph.launch(other)
+    other.synchronize()
+    timer.join()
+    assert where == "host" or y.tolist() == [41] * 4
+    graph.close()
+    other.close()
+
+
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
 @pytest.mark.parametrize("how", ["memoryview", "__array_interface__", "tolist"])
 def test_the_host_reads_in_a_capture_what_was_copied_before(device, streams, kind, how):

@@ -144,3 +144,33 @@ def test_page_locked_memory_of_others_is_ready_for_each_device(python: Python, w
     """It does not tell on which device's default stream it was written."""
     result = python(START + PINNED, wrote, read, how, env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+NODES = """
+what, named = sys.argv[1:]
+stream = 1 if named == "default" else one.stream()
+exporter = Interface(1 if named == "default" else stream.handle)
+theirs.fill(1)
+out, graph, launched = zero.zeros(4, "uint32"), zero.graph(), zero.stream()
+both()
+theirs.fill(41, stream=stream)
+if what == "copy":
+    graph.copy(out, exporter)
+elif what == "kernel":
+    graph.kernel(fetch, exporter, out, grid=1, block=1)
+else:
+    graph.fill(rawcuda.view(exporter), 5)
+graph.launch(launched)
+launched.synchronize()
+both()
+found = (theirs if what == "fill" else out).tolist()[0]
+assert found == (5 if what == "fill" else 41), found
+print("right")
+"""
+
+
+@pytest.mark.parametrize("named", ["default", "own"])
+@pytest.mark.parametrize("what", ["copy", "kernel", "fill"])
+def test_a_node_waits_for_the_exporter_on_another_device(python: Python, what: str, named: str) -> None:
+    result = python(START + NODES, what, named, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr

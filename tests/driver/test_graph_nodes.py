@@ -11,6 +11,7 @@ import pickle
 import tempfile
 import threading
 import time
+import types
 import weakref
 
 import pytest
@@ -960,3 +961,24 @@ def test_a_node_refuses_memory_that_the_device_of_the_graph_cannot_access(device
     run(graph, device)
     second.synchronize()
     device.disable_peer_access(second)
+
+
+@pytest.mark.parametrize("what", ["copy", "fill", "update"])
+def test_a_node_waits_for_the_stream_that_wrote_a_view_of_another_library_s_array(device, graph, what):
+    memory, y = device.allocate(16), device.zeros(4, "float32")
+    theirs = types.SimpleNamespace(__cuda_array_interface__=memory.view("float32").__cuda_array_interface__)
+    made = rawcuda.view(theirs)
+    with device.stream() as stream, device.stream() as other:
+        made.fill(1)
+        device.synchronize()
+        made.fill(41, stream=stream)
+        if what == "fill":
+            graph.fill(made, 5)
+        else:
+            node = graph.copy(y, made if what == "copy" else y[:4].copy())
+            if what == "update":
+                node.update(y, made)
+        graph.launch(other)
+        other.synchronize()
+        device.synchronize()
+        assert (made if what == "fill" else y).tolist() == [5 if what == "fill" else 41] * 4

@@ -43,6 +43,7 @@ __all__ = [
     "barred_end",
     "before",
     "capturing",
+    "end_before",
     "end_now",
     "finish_context",
     "forget",
@@ -51,6 +52,7 @@ __all__ = [
     "keep_in_graph",
     "legacy_before",
     "mark_end",
+    "note_joined",
     "refuse_wait",
     "retain",
     "retained",
@@ -67,7 +69,8 @@ NEXT = -1  # stands, in the four registers, for the number of a capture that a t
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[object]] = {}
-before: dict[int, Point] = {}  # the end of the work that the stream had when one of our captures began, by its number
+# The end of the work that each stream had before it took part in one of our captures, by its number and the handle.
+before: dict[int, dict[int, Point]] = {}
 # The end of the work that the legacy default stream had when one of our captures began to bar it, by its number.
 legacy_before: dict[int, Point] = {}
 captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
@@ -240,6 +243,22 @@ def barred_end(primary: PrimaryContext) -> Point | None:
         if captured_on.get(number) == primary.ordinal:
             return end
     return None
+
+
+def end_before(number: int, stream: int) -> Point | None:
+    """Return the end of the work that a stream had before it took part in a capture; None if that is not known."""
+    for key in (number, NEXT):
+        end = before.get(key, {}).get(stream)
+        if end is not None:
+            return end
+    return None
+
+
+def note_joined(primary: PrimaryContext, stream: int, end: Point) -> None:
+    """Note the end of the work that a stream had before a wait, if it takes part in a capture of ours since."""
+    number = capture_number(primary.calls, stream)
+    if number is not None:
+        before.get(number, {}).setdefault(stream, end)
 
 
 def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:

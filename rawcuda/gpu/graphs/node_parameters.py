@@ -18,7 +18,6 @@ from ctypes import byref
 from ...arguments import as_int
 from ...arrays import copying
 from ...arrays.host_copy import LARGEST_PITCH, box_of
-from ...driver import as_argument
 from ...errors import Closed, InvalidUse, a_kind, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
@@ -28,8 +27,7 @@ from ...protocols.device_memory import gpu
 from ..core.calls import reworded
 from ..core.context import attempt, check_reach
 from ..core.host_functions import for_graph
-from ..core.points import barred_end, is_barred
-from ..core.stream_arguments import LEGACY, InContext
+from ..core.stream_arguments import InContext
 from .conditions import Condition, refused
 
 TYPE_CHECKING = False
@@ -195,19 +193,6 @@ def check_open(graph: Graph) -> None:
     refuse_closed(root._owners)
 
 
-def _settle(graph: Graph, array: Any = None, side: Any = None) -> None:
-    """Wait until an array is ready. Those of other libraries were viewed in the order of the legacy default stream."""
-    barred = is_barred(graph._primary.calls)
-    if side is not None and side.ours:
-        gpu.finish(array, barred)  # a graph cannot wait for work outside of it
-    elif not barred:
-        graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
-    else:
-        end = barred_end(graph._primary)
-        if end is not None:
-            end.wait()
-
-
 def _check_device(graph: Graph | Executable, primary: Any, what: str) -> None:
     if primary is not graph._primary:
         raise ValueError(
@@ -240,8 +225,9 @@ def kernel(graph: Graph, launch: Any, *arguments: object, **configuration: objec
     _check_device(graph, launch._prepared.primary, f"kernel {launch.kernel.name}")
     kept = [thing for argument in arguments for thing in keep(graph, argument)]
     packed = launch.pack_for_graph(arguments)
-    if packed.views:
-        _settle(graph)
+    for used in packed.views:  # (and leases)
+        if isinstance(used, Description):
+            gpu.finish(used)  # a graph cannot wait for work outside of it
     parameters = cuda_h.CUDA_KERNEL_NODE_PARAMS()
     parameters.func = cuda_h.CUfunction(launch.kernel.handle)
     parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = launch.grid
@@ -274,8 +260,8 @@ def copy(graph: Graph, dst: object, src: object) -> Given:
     if walk.overlaps() and not _are_beside(walk):
         raise ValueError("the two sides of a copy node must not share bytes: copy through other memory")
     kept = (*keep(graph, dst), *keep(graph, src))
-    _settle(graph, dst, to)
-    _settle(graph, src, of)
+    for array in (dst, src):
+        gpu.finish(array)  # a graph cannot wait for work outside of it
     box = box_of(walk) if walk.shape else ((walk.nbytes, 1), (walk.nbytes, 1), 1, 1)
     if box is None:
         if "host" in (to.kind, of.kind):
@@ -351,7 +337,7 @@ def fill(graph: Graph, target: object, value: object) -> Given:
         raise ValueError("a fill node cannot write to pageable host memory: use callback(), or pinned memory")
     check_reach(graph, "graph", target, to)
     kept = keep(graph, target)
-    _settle(graph, target, to)
+    gpu.finish(target)
     first, width = to.address + form.offset, len(word)
     if form.size is not None:
         row, pitch, rows = (form.nbytes, 0, 1)

@@ -153,7 +153,8 @@ class Recording:
                 legacy = None
                 if not stream.is_nonblocking and not is_barred(primary.calls):  # the capture will bar it
                     legacy = mark_end(primary, as_argument(LEGACY))
-                notes: Notes = [(before, earlier), (legacy_before, legacy), (captured_on, primary.ordinal)]
+                ends = {} if earlier is None else {stream.handle: earlier}
+                notes: Notes = [(before, ends), (legacy_before, legacy), (captured_on, primary.ordinal)]
                 notes.append((capturing, self._kept))
                 self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode), notes)
         except CudaError:

@@ -22,14 +22,13 @@ from ...protocols.device_memory import gpu
 from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts
 from ..core.handles import destroying
 from ..core.points import (
-    NEXT,
     REACHED,
     Point,
     barred_end,
-    before,
     beginning,
     capture_number,
     capturing,
+    end_before,
     end_now,
     finish_context,
     is_barred,
@@ -178,12 +177,9 @@ def check_host_work(stream: object, nbytes: int) -> None:
             InvalidUse  the stream is being captured
     """
     handle = handle_of(stream)
-    if (
-        capturing
-        and nbytes
-        and handle != NO_SYNC
-        and capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None
-    ):
+    if not capturing or not nbytes or handle == NO_SYNC:
+        return
+    if capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None:
         raise InvalidUse(
             "the stream is being captured, and work on pageable host memory is done at once, so that no launch of the "
             "graph would repeat it: use pinned memory, or do this outside of the capture"
@@ -252,7 +248,8 @@ def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, wor
 
     primary, using  the context and the stream that waits
     home, working   the context and the stream that is waited for
-    returns  the Point for which the CPU has to wait, where the stream cannot
+    returns  the Point for which the CPU has to wait, where the stream cannot; None also if other software began the
+             capture, so that nothing is known of the work before it
     """
     if working == _LEGACY:
         if is_barred(home.calls):
@@ -263,11 +260,11 @@ def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, wor
     mine = capture_number(primary.calls, using)
     if mine == other:
         order(home, working, primary, using)
-        return None
+        return None if other is None else end_before(other, working)
     if other is None:  # a graph cannot wait for work outside of it
         return end_now(home, as_argument(working))
     # What was captured is not pending; only what was queued before is.
-    return before.get(other, before.get(NEXT))
+    return end_before(other, working)
 
 
 def note(thing: Any, stream: object) -> None:
@@ -431,29 +428,28 @@ def wait_on_host(view: Description) -> None:
     finish(view)
 
 
-def finish(thing: Any, barred: bool = False) -> None:
+def finish(thing: Any) -> None:
     """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done.
 
-    barred  whether the legacy default stream can now be neither used nor waited for
     calls   cuStreamSynchronize
     """
+    if isinstance(thing, Description) and thing._place.is_host:
+        return
     theirs, end = thing.stream, None
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
     with unless_inside(destroying):
         working = _handle_now(theirs)
         if primary is None or working is None:
             pass
-        elif barred and working == _LEGACY:
-            end = barred_end(primary)
-            if end is None:
-                return
+        elif working == _LEGACY and is_barred(primary.calls):
+            end = barred_end(primary) or REACHED
         elif working > PER_THREAD or is_of_another_thread(theirs):
             home = home_of(theirs, primary)
             number = capture_number(home.calls, working)
             if number is None:
                 end = end_now(home, as_argument(working))
             else:  # only what was queued before is pending, as for make_ready()
-                end = before.get(number, before.get(NEXT, REACHED))
+                end = end_before(number, working) or REACHED
     if working is None:
         _forget_closed(thing, theirs)
     elif working == NO_SYNC:

@@ -19,7 +19,7 @@ from ...ownership import _nothing, drain, dropped
 from ..core.calls import Explained
 from ..core.context import current_primary
 from ..core.handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime
-from ..core.points import capturing, refuse_wait, retain, retained, sweep
+from ..core.points import capturing, mark_end, note_joined, refuse_wait, retain, retained, sweep
 from ..core.stream_arguments import (
     LEGACY,
     NO_SYNC,
@@ -239,6 +239,15 @@ class Stream(StreamHandle):
         external  in a capture: each launch of the graph waits for the last record of the event before the launch
         calls     cuStreamWaitEvent
         """
+        if capturing and self._primary is not None:
+            end = mark_end(self._primary, self._argument or self._prepare())
+            if end is not None:  # it may take part in a capture from now on
+                self._wait(other, external)
+                note_joined(self._primary, self.handle, end)
+                return
+        self._wait(other, external)
+
+    def _wait(self, other: Any, external: object) -> None:
         if isinstance(other, Event):
             primary = self._primary or current_primary() or other._primary  # a default stream is that of a device
             queue, event = self._argument or self._prepare(), other._argument or other._prepare()
