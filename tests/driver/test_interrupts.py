@@ -11,7 +11,9 @@ signal handlers, so no exception is raised inside the emulator.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
+import dis
 import gc
 import linecache
 import os
@@ -25,9 +27,11 @@ from typing import Any
 import pytest
 
 from tests.driver.graph_kernels import STEP
+from tests.shared import each_opcode
 from tests.subject import FOLDER, module, rawcuda
 
 owned, cuda_h, points = module("ownership"), module("headers.cuda_h"), module("gpu.core.points")
+core = module("gpu.core.calls")
 PACKAGE_FILES = tuple(
     str(FOLDER / name) + ("" if name.endswith(".py") else os.sep)
     for name in ("ownership.py", "driver.py", "gpu", "arrays")
@@ -488,6 +492,110 @@ def test_foreign_memory_outlives_work_that_an_exception_ends(device: Any, late: 
             assert nth > 30
         finally:
             world.close()
+
+
+class Interrupted:
+    """A function of the driver that an interrupt meets once: just before the n-th call, or just after it."""
+
+    def __init__(self, function: Any, nth: int, after: bool) -> None:
+        self.function, self.symbol, self.left, self.after = function, function.symbol, nth, after
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Injected
+        code = self.function(*arguments)
+        if self.left == 0:
+            raise Injected
+        return code
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("how", ["a call", "a with block"])
+def test_an_interrupt_at_the_pop_leaves_no_context_pushed(
+    device: Any, monkeypatch: pytest.MonkeyPatch, how: str, after: bool
+) -> None:
+    primary, before = device._primary, state()
+    with device.event() as event, device.stream() as stream:
+        monkeypatch.setattr(primary, "pop", Interrupted(primary.pop, 1, after))
+        with pytest.raises(Injected):
+            if how == "a call":
+                event.record(stream)
+            else:
+                with primary.current():
+                    pass
+        left = state()
+        monkeypatch.undo()
+    assert left == before
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("how", ["a call", "a with block"])
+def test_an_interrupt_at_an_exchange_leaves_the_capture_mode_as_before(
+    device: Any, monkeypatch: pytest.MonkeyPatch, how: str, nth: int, after: bool
+) -> None:
+    primary, before, memory = device._primary, state(), ctypes.c_uint64()
+    with device.current():
+        exchange = Interrupted(primary.driver.exchange_mode, nth, after)
+        monkeypatch.setattr(primary.driver, "exchange_mode", exchange)
+        with pytest.raises(Injected):
+            if how == "a call":
+                core.Calls(primary.driver, primary).cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64))
+            else:
+                with core.relaxed(primary.driver):
+                    pass
+        monkeypatch.undo()
+        left = state()
+        if memory.value:
+            rawcuda.cu.cuMemFree_v2(memory.value)
+    assert left[1] == before[1]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 11), reason="no signal handler runs before just any instruction here")
+@pytest.mark.parametrize("how", ["a call", "the end of a with block", "a relaxed call", "the end of a relaxed block"])
+def test_an_interrupt_before_any_instruction_leaves_context_and_mode_as_before(device: Any, how: str) -> None:
+    """Before Python 3.11, it may come before each but those that begin a try statement."""
+    primary, before = device._primary, state()
+    here, there = primary.current(), core.relaxed(primary.driver)
+    calls = core.Calls(primary.driver, primary)
+    memory = ctypes.c_uint64()
+
+    def call() -> None:
+        calls.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64))
+
+    def block() -> None:
+        with here:
+            pass
+
+    def relaxed_block() -> None:
+        with there:
+            pass
+
+    context = module("gpu.core.context")
+    codes = {
+        "a call": {context.PrimaryContext.call_pushed.__code__},
+        "the end of a with block": {context.Current.__exit__.__code__},
+        "a relaxed call": {calls.cuMemAlloc_v2.__code__},
+        "the end of a relaxed block": {getattr(core.relaxed, name).__code__ for name in ("__exit__", "_restore")},
+    }[how]
+
+    def interrupt() -> None:
+        frame = sys._getframe(2)
+        if dis.opname[frame.f_code.co_code[frame.f_lasti]] != "SETUP_FINALLY":
+            raise Injected
+
+    def work() -> None:
+        with contextlib.suppress(Injected):
+            {"the end of a with block": block, "the end of a relaxed block": relaxed_block}.get(how, call)()
+        sys.settrace(None)
+        assert state() == before
+        if memory.value:
+            with device.current():
+                rawcuda.cu.cuMemFree_v2(memory.value)
+            memory.value = 0
+
+    assert each_opcode(codes, work, interrupt) > 10
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")

@@ -2378,8 +2378,8 @@ CORRECTIONS = [
         "sigint_context_left_pushed",
         "the capture mode stays relaxed after a block",
         "gpu/core/calls.py",
-        old="                    exchange(*mode)\n                modes.append(mode)",
-        new="                    pass\n                modes.append(mode)",
+        old="                        exchange(*mode)\n                except BaseException:",
+        new="                        pass\n                except BaseException:",
         test="driver/test_capture_unsafe.py::test_the_capture_mode_is_as_before",
     ),
     Correction(
@@ -4887,6 +4887,55 @@ CORRECTIONS = [
         old="    if not capturing or not nbytes or handle == NO_SYNC:",
         new="    if not capturing or handle == NO_SYNC:",
         test="driver/test_capture_order.py::test_work_on_host_memory_is_refused_in_a_capture[False-fill]",
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt in a call that ends leaves its context pushed",
+        "gpu/core/context.py",
+        old="                if self.is_current():\n                    self.pop(_POPPED)\n                raise",
+        new="                raise",
+        test="driver/test_interrupts.py::test_an_interrupt_at_the_pop_leaves_no_context_pushed[a call-False]",
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt in a with block that ends leaves its context pushed",
+        "gpu/core/context.py",
+        old="            if self._pushed and context is not None and context.is_current():",
+        new="            if False:",
+        test="driver/test_interrupts.py::test_an_interrupt_at_the_pop_leaves_no_context_pushed[a with block-False]",
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt in a call that ends leaves the capture mode relaxed",
+        "gpu/core/calls.py",
+        old="                        exchange(*mode)\n                    raise",
+        new="                        pass\n                    raise",
+        test=(
+            "driver/test_interrupts.py::test_an_interrupt_at_an_exchange_leaves_the_capture_mode_as_before"
+            "[a call-2-False]"
+        ),
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt in a with block that ends leaves the capture mode relaxed",
+        "gpu/core/calls.py",
+        old="            self._restore()\n            raise",
+        new="            raise",
+        test=(
+            "driver/test_interrupts.py::test_an_interrupt_at_an_exchange_leaves_the_capture_mode_as_before"
+            "[a with block-2-False]"
+        ),
+    ),
+    Correction(
+        "a fourth reading",
+        "an interrupt in a with block that begins leaves the capture mode relaxed",
+        "gpu/core/calls.py",
+        old="            self.__exit__()\n            raise",
+        new="            raise",
+        test=(
+            "driver/test_interrupts.py::test_an_interrupt_at_an_exchange_leaves_the_capture_mode_as_before"
+            "[a with block-1-True]"
+        ),
     ),
 ]
 

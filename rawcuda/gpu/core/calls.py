@@ -114,8 +114,13 @@ class Calls:
                 exchange(*mode)
                 return call(*arguments)
             finally:
-                if mode[0]._obj.value != _RELAXED:  # the mode from before, unless an interrupt came before the exchange
-                    exchange(*mode)
+                try:
+                    if mode[0]._obj.value != _RELAXED:  # that from before, unless an interrupt came before the exchange
+                        exchange(*mode)
+                except BaseException:  # before Python 3.11, an interrupt may come here before the exchange, too
+                    if mode[0]._obj.value != _RELAXED:
+                        exchange(*mode)
+                    raise
                 modes.append(mode)
 
         return relaxed_call
@@ -154,13 +159,28 @@ class relaxed:  # noqa: N801 (it is used like a function)
         self._driver, self._mode = loaded, _relaxed_mode()
 
     def __enter__(self) -> None:
+        try:
+            self._exchange()
+        except BaseException:  # an interrupt may come after the exchange
+            self.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._restore()
+        except BaseException:  # an interrupt may come before the exchange
+            self._restore()
+            raise
+
+    def _restore(self) -> None:
+        if self._mode[0]._obj.value != _RELAXED:  # the mode from before
+            self._exchange()
+
+    def _exchange(self) -> None:
         if careful:
             report(self._driver, self._driver.exchange_mode, self._mode)
         else:
             self._driver.exchange_mode(*self._mode)
-
-    def __exit__(self, *raised: object) -> None:
-        self.__enter__()  # the same exchange once more
 
 
 def _relaxed_mode() -> tuple[Any]:

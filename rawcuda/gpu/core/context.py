@@ -213,9 +213,14 @@ class PrimaryContext:
             code = function(*arguments)
             return code
         finally:
-            if pushed or self.is_current():  # an interrupt may come after the push
-                if self.pop(_POPPED) and self.is_current():  # for want of memory it was not popped
+            try:
+                if pushed or self.is_current():  # an interrupt may come after the push
+                    if self.pop(_POPPED) and self.is_current():  # for want of memory it was not popped
+                        self.pop(_POPPED)
+            except BaseException:  # before Python 3.11, an interrupt may come here before the pop, too
+                if self.is_current():
                     self.pop(_POPPED)
+                raise
 
     @property
     def is_alone(self) -> bool:
@@ -287,15 +292,22 @@ class Current:
 
     def __exit__(self, *raised: object) -> None:
         # After a sticky error, popping reports the error again; it is ignored, since the error was raised already.
-        context = self._context
-        if self._pushed and context is not None:
-            self._pushed = False
-            if careful:
-                code = report(context.driver, context.pop, (ctypes.byref(ctypes.c_void_p()),))
-            else:
-                code = context.pop(_POPPED)
-            if code and context.is_current():  # for want of memory it was not popped
+        try:
+            context = self._context
+            if self._pushed and context is not None:
+                if careful:
+                    code = report(context.driver, context.pop, (ctypes.byref(ctypes.c_void_p()),))
+                else:
+                    code = context.pop(_POPPED)
+                if code and context.is_current():  # for want of memory it was not popped
+                    context.pop(_POPPED)
+                self._pushed = False
+        except BaseException:  # an interrupt may come before the pop
+            context = self._context
+            if self._pushed and context is not None and context.is_current():
                 context.pop(_POPPED)
+            self._pushed = False
+            raise
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:
