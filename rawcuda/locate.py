@@ -34,6 +34,7 @@ __all__ = [
     "headers",
     "searched",
     "load",
+    "preload",
     "refuse_planted",
     "refuse_toolkit",
     "mapped_file",
@@ -99,10 +100,16 @@ def _loader_folders() -> Iterator[str]:
     """Yield the folders in which the system's loader looks for a bare soname, in its order."""
     if sys.platform == "win32":
         return  # load() leaves the search to the system
-    yield from _safe(os.environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"))
-    yield from _safe(_configured("/etc/ld.so.conf"))
+    yield from _safe(_configured_folders())
     multiarch = f"{os.uname().machine}-linux-gnu"
     yield from (f"/lib/{multiarch}", f"/usr/lib/{multiarch}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+
+
+def _configured_folders() -> Iterator[str]:
+    """Yield the folders that LD_LIBRARY_PATH and the loader's configuration name; "" is the current folder."""
+    listed = os.environ.get("LD_LIBRARY_PATH", "")
+    yield from listed.replace(";", ":").split(":") if listed else ()
+    yield from _configured("/etc/ld.so.conf")
 
 
 def _configured(file: str, depth: int = 4) -> Iterator[str]:
@@ -518,6 +525,32 @@ def load(path: str) -> tuple[str, ctypes.CDLL]:
             except OSError as error:
                 said.append(str(error))
     raise OSError("; ".join(said) or f"{path}: no folder in which the system's loader searches has such a file")
+
+
+def preload(soname: str) -> None:
+    """Load what another library will ask the system's loader for by its bare name, if it is there: see load().
+
+    raises  PermissionError  the loader would find only one that load() does not take
+    """
+    import glob
+
+    if sys.platform == "win32":
+        return
+    try:
+        load(soname)
+        return
+    except OSError:
+        pass  # most often there is none
+    for folder in _configured_folders():
+        here = os.path.abspath(folder)
+        for below in ("", "glibc-hwcaps/*"):  # the loader looks there, too
+            for file in glob.glob(os.path.join(glob.escape(here), below, soname)):
+                refuse_planted(file)
+                if not list(_safe([folder])):
+                    raise PermissionError(
+                        f"it asks the system's loader for {soname}, which would take {file}, from the current or a "
+                        "relative folder: remove that folder, and empty parts, from LD_LIBRARY_PATH"
+                    )
 
 
 class SharedLibrary:

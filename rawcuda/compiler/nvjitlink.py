@@ -20,6 +20,7 @@ import ctypes
 import os
 from typing import NamedTuple
 
+from .. import locate
 from ..headers import nvjitlink_h
 from .request import CallFailed, ToolLibrary
 
@@ -81,6 +82,7 @@ class NvJitLink(ToolLibrary):
 
     def __init__(self, path: str) -> None:
         self.path = path
+        locate.preload("libcuda.so.1")  # for which it asks the loader by name
         self._library = ctypes.CDLL(path)
         self._suffix = next(
             (f"_{major}_{minor}" for major in range(20, 11, -1) for minor in range(20, -1, -1)

@@ -35,10 +35,11 @@ _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 def load(path: str) -> ctypes.CDLL:
     """Load an NVRTC, and its builtins library, which it would ask the loader for by name when it compiles.
 
-    The loader could find another one, or one in the current folder.
+    The loader could find another one, or one in the current folder. NVRTC also asks for libcuda, which need not exist.
     raises  OSError  one of them is not there, cannot be loaded, or is refused by locate.refuse_planted()
     """
     locate.refuse_planted(path)
+    locate.preload("libcuda.so.1")
     for folder in dict.fromkeys(os.path.dirname(each) for each in (path, os.path.realpath(path))):
         for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
             for builtins in glob.glob(os.path.join(glob.escape(folder), pattern)):

@@ -44,6 +44,7 @@ extern "C" __global__ void turned(float *out, const float *x) {
 """
 LINE = '#line 1 "source.cu"\n'  # what NVRTC gets before a source that is not a file
 FILL = 'extern "C" __global__ void fill(int *out) { out[threadIdx.x] = VALUE; }'
+NOTHING = ".version 7.3\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
 WARNS = 'extern "C" __global__ void k(int *out) { int unused = 3; *out = 1; }'
 
 
@@ -706,6 +707,38 @@ except OSError as error:
     print(error)
 """)
     assert re.match(r"libnvrtc-builtins\.so\.\d+\.\d+: no folder in which the system's loader searches", said), said
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="LD_LIBRARY_PATH")
+@pytest.mark.parametrize("kind", ["nvrtc", "nvjitlink"])
+def test_no_planted_libcuda_is_loaded_by_a_compiler(python: Python, tmp_path: Path, kind: str) -> None:
+    """NVRTC and nvJitLink ask the loader for libcuda by name. The planted one is a library without its functions."""
+    library = locate.mapped_file("libm.so.6")
+    if not library or not getattr(locate, kind)():
+        pytest.skip("no library to plant, or no compiler")
+    (tmp_path / "libcuda.so.1").write_bytes(Path(library).read_bytes())
+    code = {
+        "nvrtc": "rawcuda.compile('__global__ void k() {}', 'sm_80')",
+        "nvjitlink": f"rawcuda.link([{NOTHING!r}], 'sm_80')",
+    }[kind]
+    result = python(
+        f"""
+from tests.subject import rawcuda
+try:
+    {code}
+except (rawcuda.CompilerNotFound, rawcuda.LinkerNotFound) as error:
+    print(error)
+""",
+        cwd=tmp_path,
+        env={"LD_LIBRARY_PATH": ":", "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "log")},
+        check=True,
+        timeout=120,
+    )
+    [*logs] = tmp_path.glob("log.*")
+    initialized = re.findall(r"calling init: (.*libcuda\.so.*)", "".join(each.read_text("utf-8") for each in logs))
+    assert logs and not [file for file in initialized if not os.path.isabs(file) or file.startswith(str(tmp_path))]
+    if kind == "nvjitlink" and not initialized:
+        assert f"which would take {tmp_path}/libcuda.so.1" in result.stdout
 
 
 @pytest.mark.heavy

@@ -4937,6 +4937,41 @@ CORRECTIONS = [
             "[a with block-1-True]"
         ),
     ),
+    Correction(
+        "a fourth reading",
+        "NVRTC loads a planted libcuda, for which it asks the loader by name",
+        "compiler/nvrtc.py",
+        old='    locate.preload("libcuda.so.1")\n',
+        new="",
+        test="driver/test_compile.py::test_no_planted_libcuda_is_loaded_by_a_compiler[nvrtc]",
+    ),
+    Correction(
+        "a fourth reading",
+        "nvJitLink loads a planted libcuda, for which it asks the loader by name",
+        "compiler/nvjitlink.py",
+        old='        locate.preload("libcuda.so.1")',
+        new="        locate",
+        test="driver/test_compile.py::test_no_planted_libcuda_is_loaded_by_a_compiler[nvjitlink]",
+    ),
+    Correction(
+        "a fourth reading",
+        "a compiler loads a planted libcuda of the loader's folders for kinds of processors",
+        "locate.py",
+        old='for below in ("", "glibc-hwcaps/*"):',
+        new='for below in ("",):',
+        test=(
+            "null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted"
+            "[glibc-hwcaps/x86-64-v2]"
+        ),
+    ),
+    Correction(
+        "a fourth reading",
+        "a compiler loads a libcuda that every user could have planted",
+        "locate.py",
+        old="                refuse_planted(file)\n                if not list(",
+        new="                if not list(",
+        test=("null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[]"),
+    ),
 ]
 
 

@@ -346,6 +346,31 @@ def test_a_bare_soname_is_looked_up_along_the_loaders_path(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
+@pytest.mark.parametrize("below", ["", "glibc-hwcaps/x86-64-v2"])
+def test_what_another_library_would_load_by_name_is_refused_where_it_is_planted(tmp_path, monkeypatch, below):
+    name = "libnothing.so.7"
+    folder = tmp_path / "folder"
+    (folder / below).mkdir(parents=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":relative:{folder}")
+    locate.preload(name)  # there is none
+    (folder / below / name).write_text("no library")
+    locate.preload(name)  # it fails for the other library, too
+    (folder / below).chmod(0o777)
+    with pytest.raises(PermissionError, match=f"chmod o-w {folder / below}"):
+        locate.preload(name)
+    (folder / below).chmod(0o755)
+    for listed, here in ((":", folder), ("folder", tmp_path), (str(folder), folder)):
+        monkeypatch.setenv("LD_LIBRARY_PATH", listed)
+        monkeypatch.chdir(here)
+        with pytest.raises(PermissionError, match=f"{folder / below / name}, from the current .* LD_LIBRARY_PATH"):
+            locate.preload(name)
+        locate.preload("libc.so.6")  # loaded already
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")  # which is not the current folder
+    monkeypatch.chdir(folder)
+    locate.preload(name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
 def test_the_loaders_configuration_is_read(tmp_path):
     (tmp_path / "more").mkdir()
     (tmp_path / "more/a.conf").write_text("/a # words\n/b:/c,/d=libc6\n")
