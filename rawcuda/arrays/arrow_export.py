@@ -127,6 +127,7 @@ def arrow_capsules(view: StridedView, requested_schema: Any = None) -> tuple[Any
     format_ = arrow_format(view)
     if format_ is None:
         raise refusal("arrow", "format", str(view.dtype), "cannot be exported: use a one-dimensional copy on the host")
+    view._check_label()
     held = view._held()
     nulls, valid = _nulls(view)
     buffers = (ctypes.c_void_p * 2)(None if valid is None else ctypes.addressof(valid), view.ptr)

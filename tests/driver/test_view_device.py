@@ -438,7 +438,15 @@ def test_interpreter_exit_with_views_alive(python):
     assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
 
 
-@pytest.mark.parametrize("read", [lambda v: v.tolist(), lambda v: v.memoryview(), lambda v: v.__array_interface__])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda v: v.tolist(),
+        lambda v: v.memoryview(),
+        lambda v: v.__array_interface__,
+        lambda v: v.__arrow_c_array__(),
+    ],
+)
 def test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol(device, read):
     with device.allocate(16) as memory:
 

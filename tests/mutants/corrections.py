@@ -4972,6 +4972,17 @@ CORRECTIONS = [
         new="                if not list(",
         test=("null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[]"),
     ),
+    Correction(
+        "a fourth reading",
+        "a device address that is called host memory is exported as an Arrow array",
+        "arrays/arrow_export.py",
+        old="    view._check_label()\n",
+        new="",
+        test=(
+            "driver/test_view_device.py::"
+            "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>3]"
+        ),
+    ),
 ]
 
 
