@@ -164,6 +164,39 @@ def test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for(device
     other.close()
 
 
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("how", ["two captures", "a stream that joins"])
+def test_what_bars_the_default_stream_later_knows_its_work(device, streams, how):
+    x, y, ones = (device.full(4, value, "float32") for value in (0, 0, 1))
+    z, other = device.empty(4, "float32"), streams[1]
+    flag = device.allocate(4, kind="pinned").view("uint32").fill(0)
+    device.synchronize()
+    timer = threading.Timer(0.2, flag.memoryview().__setitem__, (0, 1))
+    with device.stream(nonblocking=False) as first, device.stream(nonblocking=False) as second:
+        with device.current():
+            rawcuda.Stream.legacy.wait_value(flag[0], 1)
+        x.copy_from(ones)
+        timer.start()
+        if how == "two captures":
+            with first.capture("relaxed") as graph:
+                z.fill(1, stream=first)
+                later = second.capture("relaxed").__enter__()
+                z.fill(2, stream=second)
+            y.copy_from(x, stream=other)
+            later.__exit__(None, None, None)
+            later.close()
+        else:
+            with streams[0].capture("relaxed") as graph:
+                z.fill(1, stream=streams[0])
+                second.wait(streams[0])
+                y.copy_from(x, stream=other)
+                streams[0].wait(second)
+        other.synchronize()
+        timer.join()
+        graph.close()
+    assert y.tolist() == [1] * 4
+
+
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
 @pytest.mark.parametrize("how", ["memoryview", "__array_interface__", "tolist"])
 def test_the_host_reads_in_a_capture_what_was_copied_before(device, streams, kind, how):

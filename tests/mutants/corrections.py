@@ -2884,8 +2884,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "nothing waits for earlier work of the default stream while a capture bars it",
         "gpu/graphs/recording.py",
-        old="                if not stream.is_nonblocking and",
-        new="                if False and",
+        old="                if not stream.is_nonblocking:",
+        new="                if False:",
         test="driver/test_capture_order.py::test_work_of_the_default_stream_before_a_capture_that_bars_it[copy]",
         mode="lazy",
     ),
@@ -4829,7 +4829,7 @@ CORRECTIONS = [
         "a fourth attack",
         "what a stream had to do before it joined a capture is not waited for",
         "gpu/streams/stream.py",
-        old="                note_joined(self._primary, self.handle, end)\n",
+        old="                note_joined(self._primary, self.handle, end, legacy)\n",
         new="",
         test="driver/test_capture_order.py::"
         "test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for[outside]",
@@ -4982,6 +4982,25 @@ CORRECTIONS = [
             "driver/test_view_device.py::"
             "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>3]"
         ),
+    ),
+    Correction(
+        "a fourth attack",
+        "the second of two captures does not know what the default stream had to do",
+        "gpu/core/points.py",
+        old="    if is_barred(primary.calls):\n        return barred_end(primary)\n",
+        new="    if is_barred(primary.calls):\n        return None\n",
+        test="driver/test_capture_order.py::test_what_bars_the_default_stream_later_knows_its_work[two captures]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fourth attack",
+        "a stream that joins a capture and bars the default stream does not know its work",
+        "gpu/core/points.py",
+        old="            legacy_before[number] = legacy",
+        new="            pass",
+        test="driver/test_capture_order.py::"
+        "test_what_bars_the_default_stream_later_knows_its_work[a stream that joins]",
+        mode="lazy",
     ),
 ]
 

@@ -51,6 +51,7 @@ __all__ = [
     "is_barred",
     "keep_in_graph",
     "legacy_before",
+    "legacy_end",
     "mark_end",
     "note_joined",
     "refuse_wait",
@@ -254,11 +255,25 @@ def end_before(number: int, stream: int) -> Point | None:
     return None
 
 
-def note_joined(primary: PrimaryContext, stream: int, end: Point) -> None:
-    """Note the end of the work that a stream had before a wait, if it takes part in a capture of ours since."""
-    number = capture_number(primary.calls, stream)
-    if number is not None:
-        before.get(number, {}).setdefault(stream, end)
+def legacy_end(primary: PrimaryContext) -> Point | None:
+    """Return the end of the work that the legacy default stream has now, also while another capture bars it."""
+    if is_barred(primary.calls):
+        return barred_end(primary)
+    return mark_end(primary, as_argument(1))
+
+
+def note_joined(primary: PrimaryContext, stream: int, end: Point, legacy: Point | None) -> None:
+    """Note what came before a wait, if its stream takes part in a capture of ours since.
+
+    end     of the work of the stream
+    legacy  the end of the work of the legacy default stream, if the stream bars it now
+    """
+    number = capture_number(primary.calls, stream) or 0
+    ends = before.get(number)
+    if ends is not None:
+        ends.setdefault(stream, end)
+        if legacy is not None:
+            legacy_before[number] = legacy
 
 
 def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:

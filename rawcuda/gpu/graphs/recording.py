@@ -28,12 +28,12 @@ from ..core.points import (
     capture_number,
     captured_on,
     capturing,
-    is_barred,
     legacy_before,
+    legacy_end,
     mark_end,
     waiting,
 )
-from ..core.stream_arguments import LEGACY, StreamHandle
+from ..core.stream_arguments import StreamHandle
 from .nodes import Node, array_of, count_nodes, dependencies
 
 TYPE_CHECKING = False
@@ -151,8 +151,8 @@ class Recording:
             earlier = mark_end(primary, queue)
             with beginning:  # no wait begins from here on, and those that have begun end
                 legacy = None
-                if not stream.is_nonblocking and not is_barred(primary.calls):  # the capture will bar it
-                    legacy = mark_end(primary, as_argument(LEGACY))
+                if not stream.is_nonblocking:  # the capture will bar the default stream
+                    legacy = legacy_end(primary)
                 ends = {} if earlier is None else {stream.handle: earlier}
                 notes: Notes = [(before, ends), (legacy_before, legacy), (captured_on, primary.ordinal)]
                 notes.append((capturing, self._kept))

@@ -19,7 +19,7 @@ from ...ownership import _nothing, drain, dropped
 from ..core.calls import Explained
 from ..core.context import current_primary
 from ..core.handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime
-from ..core.points import capturing, mark_end, note_joined, refuse_wait, retain, retained, sweep
+from ..core.points import capturing, legacy_end, mark_end, note_joined, refuse_wait, retain, retained, sweep
 from ..core.stream_arguments import (
     LEGACY,
     NO_SYNC,
@@ -242,8 +242,9 @@ class Stream(StreamHandle):
         if capturing and self._primary is not None:
             end = mark_end(self._primary, self._argument or self._prepare())
             if end is not None:  # it may take part in a capture from now on
+                legacy = None if self.is_nonblocking else legacy_end(self._primary)
                 self._wait(other, external)
-                note_joined(self._primary, self.handle, end)
+                note_joined(self._primary, self.handle, end, legacy)
                 return
         self._wait(other, external)
 
