@@ -57,15 +57,9 @@ def _follower() -> Any:
     from .errors import shown
 
     class Follower:
-        """The hooks around tests.
-
-        stuck  work that had not ended after its test, which was told: later tests do not wait for it
-        """
+        """The hooks around tests."""
 
         emulator: Any = None
-
-        def __init__(self) -> None:
-            self.stuck: set[Work] = set()
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_load_initial_conftests(self, early_config: Any) -> Generator[None, Any, None]:
@@ -145,9 +139,7 @@ def _follower() -> Any:
         def judge(self, item: Any, when: str, outcome: Any) -> None:
             """Finish all work, take the findings, and fail the test if there are any."""
             patience = _PATIENCE_AT_END if when == "teardown" else _PATIENCE  # the end of a fixture may let work go on
-            found = _take(self.emulator, patience, self.stuck)
-            if when == "teardown":
-                found += self.waiting()
+            found = _take(self.emulator, patience, when == "teardown")
             mark = item.get_closest_marker(_MARK)
             if not found or mark is not None and mark.kwargs.get("reports"):
                 return
@@ -160,18 +152,6 @@ def _follower() -> Any:
                 item.add_report_section(when, "emulator", text)
             if isinstance(raised, pytest.xfail.Exception) or item.get_closest_marker("xfail") is not None:
                 item.user_properties.append((_EXPECTED, text))  # pytest shows no report of such a test
-
-        def waiting(self) -> list[str]:
-            """Return a finding for each stream that still has work after a test, and wait no more for this work."""
-            machine = self.emulator._machine
-            with machine.lock:
-                first, last = _pending(machine, self.stuck)
-            self.stuck.update(last)
-            return [
-                f"{work.name} in {work.stream!r} has not ended {_PATIENCE_AT_END:g} seconds after the test: let it end "
-                "before the test does, or in a fixture, also if the test fails"
-                for work in first
-            ]
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
             """Return a line for each allocation that is not in `before` and was not freed."""
@@ -233,16 +213,18 @@ def _held(machine: Any) -> dict[int, Holding]:
     }
 
 
-def _take(emulator: Any, patience: float, stuck: set[Work]) -> list[str]:
+def _take(emulator: Any, patience: float, is_end: bool) -> list[str]:
     """Finish all work, return the findings since the last call, and make lost contexts usable again.
 
     patience  seconds to wait for values and host functions
-    stuck     work that is not waited for
+    is_end    whether work that has not ended by then is a finding, and is dropped
     """
     machine, until = emulator._machine, time.monotonic() + patience
     if machine.pid:
         with machine.lock:
-            _complete(machine, until, stuck)
+            _complete(machine, until)
+            if is_end:
+                _drop(machine)
     found = list(machine.findings)
     machine.findings.clear()
     if found:
@@ -251,21 +233,31 @@ def _take(emulator: Any, patience: float, stuck: set[Work]) -> list[str]:
     return found
 
 
-def _complete(machine: Any, until: float, stuck: set[Work]) -> None:
-    for stream in _streams(machine, stuck):
-        machine.queues.complete(stream.last, until)
+def _complete(machine: Any, until: float) -> None:
+    for context in _contexts(machine):
+        machine.queues.complete_context(context, until)
 
 
-def _streams(machine: Any, stuck: set[Work]) -> list[Any]:
-    """Return all streams whose last work is not stuck."""
+def _drop(machine: Any) -> None:
+    """Make each context with work that has not ended unusable, so that this work does nothing and counts as done.
+
+    What runs in another thread, such as a host function, cannot be ended: it is left to that thread.
+    """
+    for work in _pending(machine):
+        text = (
+            f"{work.name} in {work.stream!r} has not ended {_PATIENCE_AT_END:g} seconds after the test: let it end "
+            "before the test does, or in a fixture, also if the test fails"
+        )
+        work.stream.context.lose(702, text)
+    while _pending(machine):  # the callbacks of cuStreamAddCallback begin in an unusable context, too
+        machine.queues.leave()
+        _complete(machine, 0.0)
+
+
+def _pending(machine: Any) -> list[Work]:
+    """Return the first work of each stream that still has work."""
     streams = [stream for context in _contexts(machine) for stream in list(context.streams.values())]
-    return [stream for stream in streams if stream.last not in stuck]
-
-
-def _pending(machine: Any, stuck: set[Work]) -> tuple[list[Work], list[Work]]:
-    """Return the first and the last work of each stream that still has work."""
-    queues = [list(stream.queue) for stream in _streams(machine, stuck) if stream.queue]
-    return [queue[0] for queue in queues], [queue[-1] for queue in queues]
+    return [stream.queue[0] for stream in streams if stream.queue]
 
 
 def _revive(machine: Any) -> None:

@@ -156,15 +156,19 @@ def test_work_may_wait_for_the_end_of_a_fixture(suite, tmp_path) -> None:
 
 
 STUCK = """
-import ctypes, threading
+import ctypes, threading, time
 from test_suite import cuda
 
 go = threading.Event()
 function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: go.wait())
+callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(lambda *_: go.wait())
+called = threading.Event()
+other = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: called.set())
 
 def test_fails_before_the_event():
     stream = ctypes.c_void_p()
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0 == cuda.cuLaunchHostFunc(stream, function, None)
+    assert not any(cuda.cuStreamAddCallback(stream, callback, None, 0) for _ in range(2))
     assert cuda.cuStreamQuery(stream) == 0, "its own failure"
     go.set()
 
@@ -175,14 +179,22 @@ def test_later():
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0 == cuda.cuStreamWaitValue32_v2(stream, memory, 1, 0)
 
 def test_last():
-    pass
+    memory = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4)) == 0 == cuda.cuMemsetD32_v2(memory, 0, 1)
+    for _ in range(2):
+        assert cuda.cuLaunchHostFunc(None, other, None) == 0 == cuda.cuCtxSynchronize()
+        assert called.is_set()
+        called.clear()
+        go.set()  # the functions that were left return
+        time.sleep(0.05)
+    assert cuda.cuMemFree_v2(memory) == 0
 """
 
 
 def test_work_that_never_ends_is_told_and_not_waited_for(suite, tmp_path) -> None:
     (tmp_path / "test_stuck.py").write_text(STUCK)
     before = f"import {NAME}.emulate as plugin; plugin._PATIENCE_AT_END = 1.5"
-    out = suite("-k", "stuck", "--durations", "0", "--durations-min", "0.5", before=before, timeout=60).stdout
+    out = suite("-k", "stuck", "--durations", "0", "--durations-min", "1", before=before, timeout=60).stdout
     assert re.findall(r"^FAILED .*::(\S+)", out, re.M) == ["test_fails_before_the_event"], out
     assert re.findall(r"^ERROR .*::(\S+)", out, re.M) == ["test_fails_before_the_event", "test_later"], out
     assert "its own failure" in out and "a host function in <stream " in out, out

@@ -64,21 +64,30 @@ class HostThread:
             self._started = True
         self._bell.put(None)
 
+    def leave(self) -> None:
+        """Leave the function that runs to its thread, which ends after it; a new thread runs the rest."""
+        if self.given:
+            self.given = deque(work for work in list(self.given)[1:] if not work.done)
+            self._bell, self._duty = queue.SimpleQueue(), threading.Lock()
+            self.ident, self._started = 0, False
+            self.ring()
+
     def _serve(self) -> None:
         if not self._duty.acquire(False):  # a second thread, started after an interrupt, is not needed
             return
         self.ident = threading.get_ident()
-        while True:
-            self._bell.get()
-            while self.given:
-                work = self.given[0]
+        given, bell = self.given, self._bell
+        while given is self.given:
+            bell.get()
+            while given and given is self.given:
+                work = given[0]
                 try:
                     work.begun = True
                     work.run()
                     if os.getpid() != self._machine.pid:  # a child of fork() has returned from a host function
                         return
                     with self._machine.lock:
-                        self.given.popleft()
+                        given.popleft()
                         self._machine.queues.finish_host(work)
                 except BaseException as caught:
                     self._machine.keep(caught)

@@ -640,7 +640,8 @@ class Queues:
         work.done = True
         self._hopeless_from = 0.0
         work.run, work.after = _nothing, []  # releases what they refer to
-        stream.running = None
+        if stream.running is work:  # leave() may have finished it before
+            stream.running = None
         if stream.queue and stream.queue[0] is work:
             stream.queue.popleft()
             if not stream.queue:
@@ -662,6 +663,13 @@ class Queues:
             if head is None:
                 return
             self._execute(head)
+
+    def leave(self) -> None:
+        """Count all work that runs as done, and leave it to the threads that run it."""
+        for stream in list(self._busy):
+            if stream.running is not None:
+                self.finish(stream.running)
+        self._machine.host_thread.leave()
 
     # -- after an interrupt
 
