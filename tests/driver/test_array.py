@@ -418,8 +418,10 @@ def test_copies_across_devices(device):
         assert far.tolist() == data.tolist()
         here.copy_from(np.zeros((4, 7), np.float32)).copy_from(far)
         for copy_it in (here.copy_to, here.copy_from):
-            with pytest.raises(ValueError, match="not on device 0"):
-                copy_it(data.copy(), stream=there.stream())
+            far_stream = there.stream()
+            for given in (far_stream, far_stream.handle, rawcuda.Stream.from_handle(far_stream.handle)):
+                with pytest.raises(ValueError, match="not on device 0"):
+                    copy_it(data.copy(), stream=given)
         assert here.tolist() == data.tolist()
 
 

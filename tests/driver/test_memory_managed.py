@@ -258,6 +258,17 @@ def test_several_discards_in_one_call(device, runs):
             rawcuda.discard_batch(runs, stream=None)
 
 
+def test_a_default_stream_discards_memory_of_its_own_device_only(device, second):
+    if driver_version() < 13000:
+        pytest.skip("the driver is older than CUDA 13.0")
+    with device.allocate(64, kind="managed") as first, second.allocate(64, kind="managed") as other:
+        first.fill(1), other.fill(1)
+        device.synchronize(), second.synchronize()
+        with pytest.raises(ValueError, match="of several devices, each with its own default stream"):
+            rawcuda.discard_batch([first, other], stream=rawcuda.Stream.per_thread)
+        assert first.view().tolist() == other.view().tolist() == [1] * 64
+
+
 def test_nothing_is_moved_if_one_run_is_wrong(device, runs):
     with device.allocate(8) as plain, device.stream() as stream:
         for memories, location, error, words in (

@@ -19,7 +19,7 @@ from ...protocols.description import Bytes
 from ...protocols.device_memory import gpu
 from ..core import locations
 from ..core.context import count
-from ..core.stream_arguments import LEGACY, home_of, keep_ours, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ def discard_batch(memories: Iterable[Memory], location: object = None, *, stream
     ranges, primary = _several(given, location, False)
     if ranges:
         home = home_of(stream, primary)
+        if work_handle(stream) <= PER_THREAD and any([memory._primary is not home for memory in given]):
+            raise ValueError("the memory is of several devices, each with its own default stream: give another stream")
         _begin_to_discard(given, home, stream)
         _discard(ranges, home, queue, stream)
         for memory in given:

@@ -19,12 +19,12 @@ from ...arrays import copying, making
 from ...arrays.host_copy import LARGEST_PITCH
 from ...arrays.strided import StridedView, view
 from ...elements import layout
-from ...errors import refusal
+from ...errors import refusal, worded
 from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, PER_THREAD, StreamHandle, keep_ours, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture, uncaptured
 from ..streams.stream import record_and_wait
 from .formats import data_of
@@ -142,8 +142,8 @@ def _seen(thing: object, box: Box, stream: object) -> tuple[Any, StridedView]:
 def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:
     """Return the handle of a stream, and the context of an array; both must be on one device."""
     handle, primary = work_handle(stream), box.array._open()
-    if isinstance(stream, StreamHandle) and stream._primary not in (None, primary):
-        raise ValueError(f"{stream!r} is not on device {primary.ordinal}, where {box.array!r} is")
+    if home_of(stream, primary) is not primary:
+        raise ValueError(f"the stream {worded(stream)} is not on device {primary.ordinal}, where {box.array!r} is")
     return handle, primary
 
 
