@@ -47,7 +47,8 @@ def buffer(exporter: Any, comm: Any, way: str = "both", *, stream: Any = None) -
 
     exporter  a view, or any array that view() accepts, in C or Fortran order and without gaps between the elements
     way       "send": the MPI call reads it; "receive": it writes it; "both"
-    stream    the stream on which the array was written, and will be read; the with statement waits for it
+    stream    the stream on which the array was written, and will be read; the with statement waits for it. None, 1
+              and 2: all work of the array's device; -1: no wait, which is refused if the elements must be copied
     raises    TypeError      not a communicator
               ValueError     a communicator that was freed, an unknown way, gaps between the elements
               ProtocolError  a read-only array that is to be written
@@ -128,21 +129,37 @@ class Buffer:
         return made.reshape(made.size)
 
     def _synchronize(self) -> None:
-        from ..gpu.for_arrays import Device, device_of, wait_on_host
+        from ..gpu.core.stream_arguments import NO_SYNC, PER_THREAD
+        from ..gpu.for_arrays import Device, device_of, handle_of, locate, wait_on_host
         from ..gpu.memory.ordering import synchronize_contexts
         from ..gpu.streams.stream import Stream
 
+        given, handle = self.stream, handle_of(self.stream)
+        if handle == NO_SYNC or self.view.device[0] == "cpu" and not _has_driver():
+            return
         wait_on_host(self.view)  # for the work that is known, on any stream
-        if self.stream is None:
-            home = device_of(self.view)
-            if home is None:  # page-locked memory of another library: any device may use it
-                synchronize_contexts()
-                Device(0).synchronize()
-            else:
-                Device(home.ordinal).synchronize()
-        else:
-            given = self.stream
+        if handle > PER_THREAD:
             (given if isinstance(given, Stream) else Stream.from_handle(given)).synchronize()
+            return
+        home = device_of(self.view)
+        if home is not None:
+            Device(home.ordinal).synchronize()
+            return
+        synchronize_contexts()
+        if locate(self.view.ptr) is not None:  # page-locked memory of another library: any device may use it
+            Device(0).synchronize()
+
+
+def _has_driver() -> bool:
+    """Tell whether a CUDA driver can be used: without one, nothing writes to host memory later."""
+    from .. import driver
+    from ..errors import CudaError, DriverNotFound
+
+    try:
+        driver.current()
+    except (CudaError, DriverNotFound):
+        return False
+    return True
 
 
 def _check(comm: Any) -> None:

@@ -2,6 +2,7 @@
 
 import array
 import itertools
+import threading
 
 import pytest
 
@@ -271,7 +272,7 @@ def test_mpi_waits_for_the_device_of_page_locked_memory(device, other, monkeypat
             assert other.ordinal in waited
 
 
-@pytest.mark.parametrize("how", ["a view", "a memoryview", "the handle of the stream"])
+@pytest.mark.parametrize("how", ["a view", "a memoryview", "the handle of the stream", "a default stream"])
 def test_mpi_waits_for_the_stream_whatever_the_memory_is_called(device, how):
     """A memoryview or a NumPy array of page-locked memory has the device "cpu", and a stream writes it all the same."""
     there = device.empty(4, "int32").fill(7)
@@ -280,11 +281,38 @@ def test_mpi_waits_for_the_stream_whatever_the_memory_is_called(device, how):
         device.synchronize()
         pinned.view("int32").copy_from(there, stream=stream)
         made = pinned.view("int32").memoryview()
-        given = stream.handle if how == "the handle of the stream" else stream
+        given = {"the handle of the stream": stream.handle, "a default stream": 1}.get(how, stream)
         with module("integrations.mpi").buffer(
             rawcuda.view(made) if how == "a view" else made, Comm(), "send", stream=given
         ) as data:
             assert data.device[0] == "cpu" and stream.query() and data.tolist() == [7] * 4
+
+
+@pytest.mark.parametrize("has_driver", [False, True])
+def test_mpi_takes_every_stream_for_host_memory(python, has_driver):
+    """A program gives the same stream for arrays of the host and of a device, also before it has used a device."""
+    result = python(
+        """
+        import array
+        from tests.driver.test_copy_peer import Comm
+        from tests.subject import module
+        for stream in None, 1, 2, -1:
+            with module("integrations.mpi").buffer(array.array("f", [1, 2]), Comm(), "send", stream=stream) as data:
+                assert data.tolist() == [1, 2]
+        """,
+        env={} if has_driver else {"RAWCUDA_DRIVER": "/nowhere/libcuda.so.1"},
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_mpi_does_not_wait_without_order(device):
+    go = threading.Event()
+    with device.stream() as stream, device.allocate(16, kind="pinned") as pinned:
+        stream.call(lambda: go.wait(5))
+        with module("integrations.mpi").buffer(pinned.view("int32"), Comm(), "send", stream=-1):
+            assert not stream.query()
+        go.set()
+        stream.synchronize()
 
 
 @pytest.mark.parametrize("given", [False, True])

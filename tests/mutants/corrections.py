@@ -1094,8 +1094,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "MPI reads page-locked memory while another device writes it",
         "integrations/mpi.py",
-        old="                Device(home.ordinal).synchronize()",
-        new="                Device(0).synchronize()",
+        old="            Device(home.ordinal).synchronize()",
+        new="            Device(0).synchronize()",
         test="driver/test_copy_peer.py::test_mpi_waits_for_the_device_of_page_locked_memory[ours]",
     ),
     Correction(
@@ -5036,6 +5036,30 @@ CORRECTIONS = [
         old="    if home_of(stream, primary) is not primary:",
         new="    if False:",
         test="driver/test_array.py::test_copies_across_devices",
+    ),
+    Correction(
+        "a fourth reading",
+        "mpi.buffer() of a host array needs a driver if it is given a stream",
+        "integrations/mpi.py",
+        old=' or self.view.device[0] == "cpu" and not _has_driver()',
+        new="",
+        test="driver/test_copy_peer.py::test_mpi_takes_every_stream_for_host_memory[False]",
+    ),
+    Correction(
+        "a fourth reading",
+        "mpi.buffer() needs a current context for a default stream",
+        "integrations/mpi.py",
+        old="        if handle > PER_THREAD:\n",
+        new="        if given is not None:\n",
+        test="driver/test_copy_peer.py::test_mpi_takes_every_stream_for_host_memory[True]",
+    ),
+    Correction(
+        "a fourth reading",
+        "mpi.buffer() waits although it is given -1, which means no order",
+        "integrations/mpi.py",
+        old="        if handle == NO_SYNC or ",
+        new="        if ",
+        test="driver/test_copy_peer.py::test_mpi_does_not_wait_without_order",
     ),
 ]
 
