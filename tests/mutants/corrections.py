@@ -1221,14 +1221,6 @@ CORRECTIONS = [
     ),
     Correction(
         "work that uses what is released",
-        "an interrupted close() of a stream takes the end of its work as reached",
-        "gpu/core/stream_arguments.py",
-        old='        if hasattr(self, "_end"):  # an',
-        new="        if False:  # an",
-        test="driver/test_ownership.py::test_an_interrupted_close_of_a_stream_keeps_the_end_of_its_work",
-    ),
-    Correction(
-        "work that uses what is released",
         "an event is recorded by one thread and taken from the pool by another",
         "gpu/core/points.py",
         old=" and not self.recording:  # (it",
@@ -1897,14 +1889,6 @@ CORRECTIONS = [
         old=" = WeakKeyDictionary()",
         new=" = {}",
         test="emulator/test_cudart.py::test_the_state_of_ended_threads_does_not_stay",
-    ),
-    Correction(
-        "read by a stranger",
-        "a view whose stream only launches have used does not wait for them after the stream is closed",
-        "arrays/strided.py",
-        old="known = kind is gpu.Stream and stream._argument is not None",
-        new="known = kind is gpu.Stream and stream._handle is not None",
-        test="driver/test_view_stream.py::test_a_view_waits_for_the_launches_of_its_closed_stream[launch]",
     ),
     Correction(
         "read by a stranger",
