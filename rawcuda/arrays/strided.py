@@ -543,9 +543,9 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         if kind is int:
             known = 0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1
         else:
-            known = kind is gpu.Stream and stream._argument is not None
+            known = kind is gpu.Stream and stream._handle is not None
         if not known:
-            gpu.handle_of(stream)  # it is refused if it is invalid, and counts as used from now on
+            gpu.handle_of(stream)  # it is refused if it is invalid
     try:
         if protocol is None:
             read: Any = _readers[id(type(obj))]
