@@ -4242,8 +4242,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a signal handler's question answers that of a with block",
         "gpu/core/context.py",
-        old="            mine = take_answer()",
-        new="            keep_answer(mine := take_answer())",
+        old="        try:\n            mine = take_answer()",
+        new="        try:\n            keep_answer(mine := take_answer())",
         test="driver/test_contexts.py::"
         "test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts[a with block]",
     ),

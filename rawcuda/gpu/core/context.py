@@ -341,7 +341,10 @@ def _to_push(for_default: bool) -> PrimaryContext:
 def current_primary() -> PrimaryContext | None:
     """Return the context that is current in this thread, or None if there is none, or it is not one that we hold."""
     now = driver.current().current_context()
-    return next((held for held in held_contexts() if held._handle == now), None)
+    for primary in tuple(_contexts.values()):
+        if primary._handle == now is not None:
+            return primary
+    return None
 
 
 def some_context() -> PrimaryContext:
@@ -406,12 +409,19 @@ class _AnyCalls(Calls):
         return super().__getattr__(symbol)
 
     def _prepare(self, function: Callable[..., int]) -> Callable[..., int]:
-        loaded, context, answer, call_carefully = self._driver, self._context, self.answer, self.call_carefully
+        ask, context, answer, call_carefully = self._driver.ask_current, self._context, self.answer, self.call_carefully
 
         def call(*arguments: object) -> int:
             if careful:
                 return call_carefully(function, arguments)
-            if not loaded.current_context():
+            try:  # current_context(), written out: its frame takes 6 % of a view by the CUDA array interface
+                mine = take_answer()
+            except IndexError:
+                mine = new_answer()
+            into, now = mine
+            nowhere = ask(*into) or not now.value
+            keep_answer(mine)
+            if nowhere:
                 code = context.call_pushed(function, arguments)
             else:
                 code = function(*arguments)
