@@ -704,8 +704,8 @@ def test_a_copy_of_another_user_is_replaced_and_removed(
     copy, lstat = tmp_path / "taken", os.lstat
     told(copy, "--only", "dlpack")
 
-    def others(path: str) -> os.stat_result:
-        found = lstat(path)
+    def others(path: str, **options: int) -> os.stat_result:
+        found = lstat(path, **options)
         return os.stat_result([*found[:4], found.st_uid + ("/old" in str(path)), *found[5:]])
 
     monkeypatch.setattr(os, "lstat", others)
