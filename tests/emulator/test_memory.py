@@ -506,7 +506,11 @@ sys.stdin.read()
 @pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
 def test_only_one_of_two_threads_closes_memory_of_another_process(client):
     owner = subprocess.Popen(
-        [sys.executable, "-c", _OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_OWNER}"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with owner:
         handle = (ctypes.c_char * 64).from_buffer_copy(bytes.fromhex(owner.stdout.readline()))
