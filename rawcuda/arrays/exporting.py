@@ -207,8 +207,11 @@ def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
         if device[0] == 3 and stream is None:
             gpu.wait_on_host(view)  # a host consumer cannot wait in a stream
         return
-    gpu.make_wait(_consumers_handle(stream), view)
-    if device[0] == 13 and stream is None:  # managed memory: NumPy takes it, too, and names no stream
+    handle = _consumers_handle(stream)
+    gpu.make_wait(handle, view)
+    # NumPy takes managed memory, too, and names no stream. Of each device, it is exported as that of device 0, whose
+    # default streams are others.
+    if device[0] == 13 and (stream is None or handle <= 2 and (view.device[1] or 0) != 0):
         gpu.wait_on_host(view)
 
 

@@ -20,20 +20,20 @@ from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
-from .core.context import ANY_CALLS, context_of, some_context
-from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, noted_form, queue_of
+from .core.context import ANY_CALLS, context_of, held_contexts, some_context
+from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, home_of, noted_form, queue_of
 from .devices.device import Device
 from .memory.ordering import (
     check_host_work,
     device_of,
     finish,
+    follow,
     keep_foreign,
     make_ready,
     make_wait,
     note,
     pending_handle,
     wait_for,
-    wait_in_order,
     wait_on_host,
 )
 from .streams.stream import Stream
@@ -178,10 +178,19 @@ def finish_view(made: Description, stream: object) -> None:
             if found is not None and found[0] == "cuda_managed" and where.device[0] in ("cuda", "cuda_managed"):
                 # DLPack does not tell the ordinal of managed memory, and allocators label it as device memory
                 made._place = place(found, where.readonly, where.protocol, where.unsaid)
+                _follow_said(made, where.device[1] or 0, handle_of(stream))
             else:
                 _refuse_label(made, found)
     if pending is not None:
         _wait(made, pending, handle_of(stream))
+
+
+def _follow_said(made: Description, ordinal: int, using: int) -> None:
+    """Let a default stream of a view's device wait for that of the device that DLPack says: the exporter asked that."""
+    said, home = context_of(ordinal), device_of(made)
+    if 0 < using <= PER_THREAD and home is not None and home is not said:
+        said.open()
+        follow(home, using, said, using)
 
 
 def _wait(made: Any, pending: int, using: int) -> None:
@@ -199,10 +208,9 @@ def _wait(made: Any, pending: int, using: int) -> None:
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
         Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        primary = device_of(made) or some_context()
-        end = wait_in_order(primary, using, home_of(pending, primary), pending)
-        if end is not None:
-            end.wait()
+        its = device_of(made)
+        for primary in [its] if its is not None else held_contexts() or [some_context()]:  # any may use host memory
+            follow(primary, using, home_of(pending, primary), pending)
 
 
 def wait_for_event(made: Description, stream: object, event: int) -> None:

@@ -174,3 +174,81 @@ print("right")
 def test_a_node_waits_for_the_exporter_on_another_device(python: Python, what: str, named: str) -> None:
     result = python(START + NODES, what, named, env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+MANAGED = """
+what, used = sys.argv[1:]
+shared = one.allocate(16, kind="managed")
+theirs = shared.view("uint32").fill(1)
+target = one if what == "import" else zero
+y, stream = target.empty(4, "uint32").fill(0), one.stream()
+both()
+theirs.fill(41, stream=stream)
+event = stream.record()
+
+class Library:
+    def __dlpack_device__(self):
+        return 13, 0
+    def __dlpack__(self, *, stream=None, max_version=None, **options):
+        with zero.current():  # as DLPack says device 0
+            rawcuda.Stream.from_handle(stream).wait(event)
+        return rawcuda.Memory.borrow(one, shared.ptr, 16, kind="managed", owner=shared).view("uint32").__dlpack__(
+            stream=-1, max_version=max_version)
+
+default = {"legacy": 1, "per_thread": 2}.get(used)
+if what == "import":
+    made = rawcuda.view(Library(), stream=default)
+    mine = default or (own := one.stream()).handle
+    y.copy_from(made, stream=mine)
+else:
+    assert theirs.__dlpack_device__() == (13, 0)
+    mine = default or (own := zero.stream()).handle
+    capsule = theirs.__dlpack__(stream=mine, max_version=(1, 0))
+    borrowed = rawcuda.Memory.borrow(zero, shared.ptr, 16, kind="managed", owner=capsule).view("uint32")
+    borrowed.stream = None
+    y.copy_from(borrowed, stream=mine)
+with target.current():
+    rawcuda.Stream.from_handle(mine).synchronize()
+assert y.tolist() == [41] * 4, y.tolist()
+print("right")
+"""
+
+
+@pytest.mark.parametrize("used", ["legacy", "per_thread", "own"])
+@pytest.mark.parametrize("what", ["import", "export"])
+def test_managed_memory_which_dlpack_says_is_of_device_0_is_used_in_order(python: Python, what: str, used: str) -> None:
+    result = python(START + MANAGED, what, used, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+MAPPED = """
+used = sys.argv[1]
+pinned = one.allocate(16, kind="pinned")
+theirs = pinned.view("uint32").fill(1)
+x, y, stream = one.empty(4, "uint32").fill(41), one.empty(4, "uint32").fill(0), one.stream()
+get = one.load(HEAD + '''get(.param .u64 from, .param .u64 to) {
+.reg .u64 %f, %t; .reg .u32 %v; ld.param.u64 %f, [from]; ld.param.u64 %t, [to];
+ld.global.u32 %v, [%f]; st.global.u32 [%t], %v; ret; }''')["get"]
+both()
+theirs.copy_from(x, stream=stream)
+
+class Mapped:
+    __cuda_array_interface__ = {"version": 3, "shape": (4,), "typestr": "<u4", "data": (pinned.ptr, False),
+                                "strides": None, "stream": stream.handle}
+
+if used == "copy":
+    y.copy_from(Mapped())
+elif used == "view":
+    y.copy_from(rawcuda.view(Mapped()))
+else:
+    get.launch(Mapped(), y, grid=1, block=1)
+both(one, zero)
+assert y.tolist()[0] == 41, y.tolist()
+print("right")
+"""
+
+
+@pytest.mark.parametrize("used", ["copy", "view", "kernel"])
+def test_page_locked_memory_whose_exporter_names_a_stream_is_ready_for_each_device(python: Python, used: str) -> None:
+    result = python(START + MAPPED, used, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr

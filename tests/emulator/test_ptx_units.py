@@ -91,7 +91,8 @@ def test_400_mutants_are_judged_alike(tmp_path: Path) -> None:
         ("90", "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0}, {%r1}, {%r2}, {%f1}, %r1, 0;", "sparse"),
         ("90a", "wgmma.fence.sync.aligned;", "warp group"), ("100a", "tcgen05.wait::ld.sync.aligned;", "warp group"),
         ("90", "multimem.red.relaxed.sys.global.add.u32 [%d1], %r1;", "multicast"),
-        ("75", "mbarrier.init.shared.b64 [bar], 1;", "sm_80"), ("90", "mbarrier.init.shared.b64 [bar], 0;", "out of"),
+        ("75", "mbarrier.init.shared.b64 [bar], 1;", "sm_80"),
+        ("90", "mbarrier.arrive.shared.b64 %d1, [bar], 0;", "out of"),
         ("80", "mbarrier.arrive.shared.b64 %d1, [bar], 2;", "noComplete"),
         ("90", "mbarrier.arrive.shared::cluster.b64 %d1, [%r1];", "Arguments mismatch"),
         ("80", "mbarrier.try_wait.shared.b64 %p1, [bar], %d1;", "sm_90"),
@@ -549,6 +550,8 @@ def test_what_a_copy_leaves_out_is_zero() -> None:
          "there is no mbarrier"),
         ("mbarrier.init.shared.b64 [%r32+4], 1;", "not a multiple of 8"),
         ("mov.u32 %r35, 1048576; mbarrier.init.shared.b64 [bar], %r35;", "1 to 1048575"),
+        ("mbarrier.init.shared.b64 [bar], 0;", "count of 0, not 1 to 1048575"),  # ptxas takes it
+        ("mbarrier.init.shared.b64 [bar], 2; mbarrier.arrive.shared.b64 %d5, [bar], 0x100000000;", "0 arrivals"),
         ("mbarrier.init.shared.b64 [bar], 2; mbarrier.arrive.shared.b64 %d5, [bar], 3;", "3 arrivals.*2 of 2"),
         ("mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.noComplete.shared.b64 %d5, [bar], 1;", "completes"),
         ("mbarrier.init.b64 [%d1], 1;", "not in shared memory"),

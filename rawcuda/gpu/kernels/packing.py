@@ -29,7 +29,7 @@ from ...protocols.description import Description
 from ...remembered import Remembered
 from ..core.stream_arguments import PER_THREAD, work_handle
 from ..memory.memory import ManagedMemory, Memory
-from ..memory.ordering import device_of, wait_in_order
+from ..memory.ordering import device_of, follow
 from .argument_errors import (
     ARRAYS,
     refuse_address,
@@ -443,9 +443,7 @@ def _follow_default(slot: Slot, made: Description, stream: object) -> None:
     """Let a default stream of the kernel's device wait for that of the array's, which has waited for the exporter."""
     handle, home, primary = work_handle(stream), device_of(made), slot.device._primary
     if handle <= PER_THREAD and home is not None and home is not primary:
-        end = wait_in_order(primary, handle, home, handle)
-        if end is not None:
-            end.wait()
+        follow(primary, handle, home, handle)
 
 
 def _keep_elsewhere(slot: Slot, memory: Memory, kept: Kept) -> None:

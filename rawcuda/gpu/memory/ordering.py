@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "device_of",
     "end_work",
+    "follow",
     "hold_back",
     "hold_captures",
     "keep",
@@ -77,7 +78,6 @@ __all__ = [
     "synchronize_contexts",
     "uncaptured",
     "wait_for",
-    "wait_in_order",
     "PAGEABLE",
 ]
 
@@ -238,9 +238,7 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     elif 0 < working <= PER_THREAD:  # page-locked memory of others does not tell whose default stream wrote it
         for home in held_contexts() if there is None else (there,):
             if working != using or home is not primary:
-                end = wait_in_order(primary, using, home, working)
-                if end is not None:
-                    end.wait()
+                follow(primary, using, home, working)
 
 
 def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, working: int) -> Point | None:
@@ -265,6 +263,13 @@ def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, wor
         return end_now(home, as_argument(working))
     # What was captured is not pending; only what was queued before is.
     return end_before(other, working)
+
+
+def follow(primary: PrimaryContext, using: int, home: PrimaryContext, working: int) -> None:
+    """Make one stream wait for another as wait_in_order(), and wait on the CPU where it cannot."""
+    end = wait_in_order(primary, using, home, working)
+    if end is not None:
+        end.wait()
 
 
 def note(thing: Any, stream: object) -> None:

@@ -190,8 +190,6 @@ class AsyncEmitter(ClusterEmitter):
                    for each in rest]  # fmt: skip
         self.put_order()
         if verb == "init":
-            if isinstance(rest[0], Int) and not 0 < rest[0].value < 1 << 20:
-                raise self.reject(f"Argument 'a' of instruction 'mbarrier': value '{rest[0].value}' out of range")
             self.put(f"{late}.init({where}, {numbers[0]})")
         elif verb == "inval":
             self.put(f"{late}.invalidate({where})")

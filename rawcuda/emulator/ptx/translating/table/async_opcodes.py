@@ -21,7 +21,7 @@ _STORED = "b32 b64 u32 u64 s32 s64 f32 f64"
 
 
 def _mbarrier() -> list[Row]:
-    count = f"u32>0<{1 << 32}"  # a constant is at least 1
+    count = f"u32>0<{1 << 63}"  # a constant is at least 1; how many are pending is known only as the program runs
     rows: list[Row] = [
         ("mbarrier .init .incta? @7.0 @sm_80", "b64", "m:mem a:u32", "!mbarrier", ""),
         ("mbarrier .inval .incta? @7.0 @sm_80", "b64", "m:mem", "!mbarrier", ""),
