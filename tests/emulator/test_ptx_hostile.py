@@ -243,6 +243,7 @@ LIMITS = {
     "MOST_TEXT": (kernel(""), "characters, 10 max"),
     "MOST_REGISTERS": (kernel("".join(f"mov.u32 %r{n}, 1;\n" for n in range(20))), "registers, 10 max"),
     "MOST_SOURCE": (kernel("mov.u32 %r1, 1;"), "code generated from this module would have"),
+    "MOST_OF_ONE": (kernel("mov.u32 %r1, 1;"), "code generated from one kernel or the functions of this module"),
     "MOST_SHARED": (kernel(".shared .b8 s[11]; mov.u32 %r1, s;"), "uses too much shared data (0xb bytes, 0xa max)"),
     "MOST_CONSTANT": (kernel("", ".const .b8 c[11];\n"), "too much global constant data (0xb bytes, 0xa max)"),
     "MOST_GLOBAL": (kernel("", ".global .b8 g[11];\n"), "Variables of more than 0xa bytes do not fit"),

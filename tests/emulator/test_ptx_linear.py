@@ -426,8 +426,11 @@ def test_python_compiles_functions_in_linear_time() -> None:
     assert names(3) == names(300)
 
 
-def test_the_kernels_of_a_module_are_compiled_a_few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """compile() takes the square of the number of functions. Lines of the source stay what they are."""
+@pytest.mark.parametrize("limit,most", [("_AT_ONCE", 3), ("_SIZE_AT_ONCE", 1500)])
+def test_the_kernels_of_a_module_are_compiled_a_few_at_once(
+    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """compile() takes the square of the number of functions, and much memory. Lines of the source stay what they are."""
     parts: list[str] = []
 
     def compiled(source: str, *arguments: Any, **options: Any) -> Any:
@@ -435,14 +438,17 @@ def test_the_kernels_of_a_module_are_compiled_a_few_at_once(monkeypatch: pytest.
         return compile(source, *arguments, **options)
 
     monkeypatch.setattr(program, "compile", compiled, raising=False)
-    monkeypatch.setattr(program, "_AT_ONCE", 3)
+    monkeypatch.setattr(program, limit, most)
     for kernels in (0, 1, 3, 4, 7):
         parts.clear()
         text = HEAD + ".func f { ret; }" + many(kernels, ".entry k#() { .reg .b32 %r; mov.b32 %r, #; call f; ret; }")
         made = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
-        assert [part.count("def k") for part in parts] == (
-            [3] * ((kernels - 1) // 3) + [(kernels - 1) % 3 + 1] if kernels else [0]
-        )
+        counts = [part.count("def k") for part in parts]
+        if limit == "_AT_ONCE":  # the functions count as one, the last
+            assert counts == [3] * (kernels // 3) + [kernels % 3]
+        else:
+            assert sum(counts) == kernels and all(len(part) <= most for part in parts)
+            assert all(len(part) + len(more) > most for part, more in zip(parts, parts[1:]))
         assert "".join(parts) == made.source
         whole = made.source.splitlines()
         codes = [each.__code__ for name, each in made.functions.items() if name == "functions" or name[0] == "k"]

@@ -42,6 +42,7 @@ from .translating.unit import Unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Callable
 
     from ..machine.holdings import Heap
@@ -64,7 +65,9 @@ MOST_TEXT = 256 << 20  # characters of a module
 MOST_REGISTERS = 1_000_000  # of a function
 REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
 _AT_ONCE = 500  # kernels; before Python 3.12, compile() takes the square of their number: 50 seconds for 40,000
-MOST_SOURCE = 256 << 20  # characters of the generated code of a module
+_SIZE_AT_ONCE = 1 << 20  # characters of generated code; compile() takes about 90 bytes of memory for each
+MOST_OF_ONE = 32 << 20  # characters of the generated code of a kernel, or of all functions
+MOST_SOURCE = 256 << 20  # the same of a module
 _serial = itertools.count(1)
 
 
@@ -421,19 +424,14 @@ class Code:
             if translated.prepared.function.entry:
                 starts.append(len(lines))
                 lines += translated.lines
+        starts.append(len(lines))
         lines.append(Line(0, "def functions(L):", 1, None))
         lines.append(Line(1, "made = {}", 1, None))
         for translated in self.translated:
             if not translated.prepared.function.entry:
                 lines += translated.lines
         lines.append(Line(1, "return made", 1, None))
-        length = sum(len(line.text) + 4 * line.indent for line in lines)
-        if length > MOST_SOURCE:
-            raise Rejected(
-                OUT_OF_MEMORY,
-                f"ptxas fatal   : The code generated from this module would have {length} characters, {MOST_SOURCE} "
-                "max",
-            )
+        _limit("this module", sum(len(line.text) + 4 * line.indent for line in lines), MOST_SOURCE)
         self.lines = lines
         self._texts = texts = _texts(lines)
         source = self.source
@@ -447,8 +445,7 @@ class Code:
             from .running.units import call_units
 
             names.update((name, getattr(call_units, name)) for name in call_units.__all__)
-        cuts = [0, *starts[_AT_ONCE::_AT_ONCE], len(texts)]
-        for first, last in zip(cuts, cuts[1:]):
+        for first, last in _pieces(starts, [len(text) for text in texts]):
             exec(self._code(texts[first:last], first), names)
         self.functions = names
         linecache.cache[self.filename] = (len(source), None, texts, self.filename)  # the list will get longer
@@ -604,6 +601,31 @@ _NAMES: dict[str, Any] = {
 for _module in (integers, half, rounding):
     _NAMES.update((name, getattr(_module, name)) for name in _module.__all__)
 _NAMES.update(sqrt=math.sqrt, tanh=math.tanh, copysign=math.copysign)
+
+
+def _limit(what: str, length: int, most: int) -> None:
+    if length > most:
+        raise Rejected(
+            OUT_OF_MEMORY,
+            f"ptxas fatal   : The code generated from {what} would have {length} characters, {most} max",
+        )
+
+
+def _pieces(starts: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield what is compiled at once: the first line, and the one after the last.
+
+    starts  the first line of each kernel, and that of the functions
+    sizes   the characters of each line
+    """
+    first = kernels = size = 0
+    for start, end in zip(starts, [*starts[1:], len(sizes)]):
+        more = sum(sizes[start:end])
+        _limit("one kernel or the functions of this module", more, MOST_OF_ONE)
+        if kernels == _AT_ONCE or size + more > _SIZE_AT_ONCE and start > first:
+            yield first, start
+            first, kernels, size = start, 0, 0
+        kernels, size = kernels + 1, size + more
+    yield first, len(sizes)
 
 
 def _check_size(translated: Translated, most_shared: int) -> None:
