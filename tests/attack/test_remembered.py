@@ -12,7 +12,7 @@ from tests.driver import sequences
 from tests.subject import rawcuda
 
 
-@pytest.mark.codes("cuStreamIsCapturing returned 400")  # a stream that an exporter named is gone: the next call tells it
+@pytest.mark.codes("cuStreamIsCapturing returned 400")  # a stream that an exporter named is gone: the next call says so
 def test_what_is_remembered_is_what_would_be_worked_out_anew(library: Any, campaign: Campaign) -> None:
     device = rawcuda.Device(0)
     with sequences.Tables() as tables, device.load(sequences.PTX) as loaded:

@@ -137,17 +137,27 @@ def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_n
     assert a.tolist() != [1] * 8
 
 
+JOINING = {
+    "own": lambda stream: stream,
+    "borrowed": lambda stream: rawcuda.Stream.from_handle(stream.handle),
+    "per-thread": lambda stream: rawcuda.Stream.per_thread,
+}
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("whose", JOINING)
 @pytest.mark.parametrize("where", ["inside", "outside", "host"])
-def test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for(device, streams, where):
+def test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for(device, streams, where, whose):
     x, y = device.allocate(16, kind="pinned").view("uint32").fill(1), device.zeros(4, "uint32")
     flag, ones = device.allocate(4, kind="pinned").view("uint32").fill(0), device.full(4, 41, "uint32")
-    other, z, (stream, joining) = device.stream(), device.empty(4, "uint32"), streams
+    other, z, stream, joining = device.stream(), device.empty(4, "uint32"), streams[0], JOINING[whose](streams[1])
     device.synchronize()
     timer = threading.Timer(0.2, flag.memoryview().__setitem__, (0, 1))
-    joining.wait_value(flag[0], 1)
+    with device.current():
+        joining.wait_value(flag[0], 1)
     x.copy_from(ones, stream=joining)
     timer.start()
-    with stream.capture("relaxed") as graph:
+    with device.current(), stream.capture("relaxed") as graph:
         z.fill(0, stream=stream)
         joining.wait(stream)
         z.fill(1, stream=joining)
@@ -297,6 +307,19 @@ def test_many_closed_streams_leave_few_events(device, driver):
 
 
 # -- releases in other threads
+
+
+@pytest.mark.filterwarnings("ignore:nothing was captured")
+def test_each_release_that_waits_for_the_end_of_a_capture_is_tried_once(device, streams):
+    """If each of them tried the others, too, 200 would never end, or exceed the recursion limit."""
+    registered = [device.register(array.array("i", [0] * 100)) for _ in range(200)]
+    with streams[0].capture() as graph:
+        registered.clear()
+        device.empty(4, "int32")
+        assert len(owned.dropped) >= 200
+    graph.close()
+    device.stream().close()
+    assert not owned.dropped
 
 
 @pytest.mark.filterwarnings("ignore:nothing was captured")

@@ -122,8 +122,9 @@ wrote, read, how = sys.argv[1:]
 pinned = rawcuda.view(Pinned())
 x, y = one.empty(4, "uint32").fill(41), zero.empty(4, "uint32").fill(0)
 both()
-pinned.copy_from(x, stream=None if wrote == "default" else one.stream())
-stream = None if read == "default" else zero.stream()
+DEFAULT = {"default": None, "object": rawcuda.Stream.legacy}
+pinned.copy_from(x, stream=DEFAULT[wrote] if wrote in DEFAULT else one.stream())
+stream = DEFAULT[read] if read in DEFAULT else zero.stream()
 if how == "copy":
     y.copy_from(pinned, stream=stream)
 elif how == "a part":
@@ -138,8 +139,8 @@ print("right")
 
 
 @pytest.mark.parametrize("how", ["copy", "a part", "an array"])
-@pytest.mark.parametrize("read", ["default", "own"])
-@pytest.mark.parametrize("wrote", ["default", "own"])
+@pytest.mark.parametrize("read", ["default", "object", "own"])
+@pytest.mark.parametrize("wrote", ["default", "object", "own"])
 def test_page_locked_memory_of_others_is_ready_for_each_device(python: Python, wrote: str, read: str, how: str) -> None:
     """It does not tell on which device's default stream it was written."""
     result = python(START + PINNED, wrote, read, how, env=DELAYED)
@@ -251,4 +252,40 @@ print("right")
 @pytest.mark.parametrize("used", ["copy", "view", "kernel"])
 def test_page_locked_memory_whose_exporter_names_a_stream_is_ready_for_each_device(python: Python, used: str) -> None:
     result = python(START + MAPPED, used, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+OTHER_THREAD = """
+import threading
+made, stream = sys.argv[1:]
+stream = {"2": 2, "object": rawcuda.Stream.per_thread}[stream]
+PUT = "put(.param .u64 to) { .reg .u64 %t; ld.param.u64 %t, [to]; st.global.u32 [%t], 42; ret; }"
+put = zero.load(HEAD + PUT)["put"]
+box, ready, done = [], threading.Event(), threading.Event()
+
+def work():
+    if made == "pool":
+        memory = zero.memory_pool().allocate(4, stream=stream)
+    else:
+        memory = zero.allocate(4, stream=stream)
+    put.launch(memory, grid=1, block=1, stream=stream)
+    box.append(memory)
+    ready.set()
+    done.wait()
+
+thread = threading.Thread(target=work)
+thread.start()
+ready.wait()
+found = box[0].view("uint32").download(stream=zero.stream()).tolist()
+done.set()
+thread.join()
+assert found == [42], found
+print("right")
+"""
+
+
+@pytest.mark.parametrize("stream", ["2", "object"])
+@pytest.mark.parametrize("made", ["device", "pool"])
+def test_memory_of_a_per_thread_stream_is_ready_in_other_threads(python: Python, made: str, stream: str) -> None:
+    result = python(START + OTHER_THREAD, made, stream, env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr

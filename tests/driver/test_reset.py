@@ -420,3 +420,21 @@ def test_registered_memory_outlives_the_reset(own, export, is_closed):
     gc.collect()
     own.stream().close()  # drains
     assert gone() is None and works(own)
+
+
+PENDING = """
+import mmap
+from tests.subject import rawcuda
+device = rawcuda.Device(0)
+source, stream = device.full(1 << 20, 9, "uint8"), device.stream()
+registered = device.register(mmap.mmap(-1, 1 << 20))
+registered.view("uint8").copy_from(source, stream=stream)
+device.reset()
+print("done")
+"""
+
+
+def test_work_ends_before_what_it_uses_is_let_go_of(python):
+    """Otherwise the pending copy would write where nothing is mapped any more."""
+    result = python(PENDING, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"})
+    assert result.stdout == "done\n", result.stdout + result.stderr

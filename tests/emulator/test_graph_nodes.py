@@ -394,6 +394,11 @@ def test_a_graph_frees_what_it_allocates(client, graph):
     executable = ready(client, graph)
     run(client, executable, 3)
     assert client.emulator._machine.space.find(address) is None and not client.live().get("memory")
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+    client.emulator._machine.repair()  # as after an interrupt
+    client.do("cuDeviceGraphMemTrim", 0)
+    client.do("cuMemGetInfo_v2", free, total)
+    assert free.value == total.value
 
 
 def test_graphs_cannot_have_more_memory_than_the_device(client, graph):

@@ -430,7 +430,7 @@ def test_python_compiles_functions_in_linear_time() -> None:
 def test_the_kernels_of_a_module_are_compiled_a_few_at_once(
     limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """compile() takes the square of the number of functions, and much memory. Lines of the source stay what they are."""
+    """compile() takes the square of the number of functions, and much memory. The lines stay what they are."""
     parts: list[str] = []
 
     def compiled(source: str, *arguments: Any, **options: Any) -> Any:

@@ -499,7 +499,8 @@ class Machine:
             device.used += sum(made.size for made in variables if made.context.context.device is device)
             arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
             device.used += sum(array.size for array in arrays if array.context.device is device)
-        for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
+        pools = *self.pools, *(device.graph_pool for device in self.devices)
+        for pool in {*pools, *(holding.pool for holding in holdings if holding.pool is not None)}:
             reserved, pool.reserved = pool.reserved, 0
             pool.used = sum(holding.allocation.size for holding in holdings if holding.pool is pool)
             pool.take(0)

@@ -139,9 +139,8 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any, Any]:
         stream = work_handle(stream)
     if home_of(stream, primary) is not primary:
         return None, stream, noted
-    if (stream if type(stream) is int else stream._handle) == PER_THREAD:
-        noted = noted_form(stream)
-        return queue_of(stream), noted, noted
+    if (stream if type(stream) is int else stream._handle or 0) <= PER_THREAD:
+        stream = noted = noted_form(stream)
     return queue_of(stream), stream, noted
 
 

@@ -186,8 +186,8 @@ def finish_context(primary: PrimaryContext, what: str = "") -> bool:
     calls   cuCtxSynchronize
     raises  InvalidUse  one of our captures is in progress on this device
     """
-    if capturing and dropped:  # a capture that an interrupt left without its end is ended there
-        drain()
+    if what and capturing and dropped:  # a capture that an interrupt left without its end is ended there
+        drain()  # (which calls this function without `what`, for each of its releases)
     wait = object()
     try:
         with unless_inside(beginning):

@@ -22,7 +22,7 @@ from ...ownership import Owned, invalidate, releases_later, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
 from ...protocols.description import Bytes
 from ...remembered import Remembered
-from .context import ANY_CALLS, PrimaryContext, context_of, held_contexts, no_device, primary_of
+from .context import ANY_CALLS, PrimaryContext, context_of, current_primary, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
 from .points import Point, forget_stream, mark_end, retain, retained, take_event
 
@@ -40,6 +40,7 @@ __all__ = [
     "PER_THREAD",
     "StreamHandle",
     "check_device",
+    "context_of_stream",
     "failed",
     "handle_of",
     "home_of",
@@ -219,8 +220,13 @@ _own = _thread._local()
 
 
 def noted_form(stream: Any) -> Any:
-    """Return a stream in the form in which memory notes it: for a per-thread one, the object of this thread."""
+    """Return a stream in the form in which memory notes it.
+
+    For the per-thread one, it is the object of this thread; for the legacy one, a number: each device has its own.
+    """
     handle = stream._handle if isinstance(stream, StreamHandle) else stream
+    if isinstance(handle, int) and handle == LEGACY:
+        return LEGACY
     if isinstance(handle, int) and handle == PER_THREAD:
         try:
             return _own.stream
@@ -259,6 +265,28 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
         if held._handle == context.value:
             return held
     return _foreign_home(primary, context.value, handle)
+
+
+def context_of_stream(stream: StreamHandle, other: PrimaryContext | None) -> PrimaryContext | None:
+    """Return the context of a stream, or None if that is no primary context, or not known.
+
+    other   the answer for a borrowed stream if no context of ours is current
+    """
+    primary = stream._primary or current_primary() or other
+    if primary is None:
+        return None
+    try:
+        return home_of(stream, primary)
+    except ValueError:
+        return None
+
+
+def is_elsewhere(stream: object, primary: PrimaryContext) -> bool:
+    """Tell whether a stream belongs to another device; False for a stream of a context that is not primary."""
+    try:
+        return home_of(stream, primary) is not primary
+    except ValueError:
+        return False
 
 
 def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
@@ -339,14 +367,6 @@ def _prepare_way(home: PrimaryContext, source: int, primary: PrimaryContext, tar
     """Return the entry of `_ways`. It contains numbers only, so that it stays right when a handle is used again."""
     way = home.calls.cuEventRecord, queue_of(source), primary.calls.cuStreamWaitEvent, queue_of(target)
     return _ways.keep((home, source, primary, target), way)
-
-
-def is_elsewhere(stream: object, primary: PrimaryContext) -> bool:
-    """Tell whether a stream belongs to another device; False for a stream of a context that is not primary."""
-    try:
-        return home_of(stream, primary) is not primary
-    except ValueError:
-        return False
 
 
 def check_device(event: Event, stream: Any) -> None:

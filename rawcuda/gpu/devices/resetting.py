@@ -82,6 +82,8 @@ def reset(device: Device, force: bool) -> None:
     if dropped:
         drain()
     with primary._lock:
+        attempt(primary.calls.cuCtxSynchronize)  # what its work uses is kept until then, and let go of here
+        sweep(now=True)
         owned = _refuse_used(primary)
         _finish_elsewhere(primary, owned)
         _end_objects(primary, owned)
@@ -102,10 +104,8 @@ def _refuse_used(primary: PrimaryContext) -> list[Owned]:
     """
     owned = _all_owned()
     found = _used(primary, owned)
-    if found:  # perhaps only by work, or by garbage
+    if found:  # perhaps only by garbage
         owned.clear()
-        attempt(primary.calls.cuCtxSynchronize)
-        sweep(now=True)
         gc.collect()
         owned = _all_owned()
         found = _used(primary, owned)

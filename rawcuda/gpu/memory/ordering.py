@@ -448,7 +448,7 @@ def finish(thing: Any) -> None:
             pass
         elif working == _LEGACY and is_barred(primary.calls):
             end = barred_end(primary) or REACHED
-        elif working > PER_THREAD or is_of_another_thread(theirs):
+        elif working > _LEGACY or is_of_another_thread(theirs):
             home = home_of(theirs, primary)
             number = capture_number(home.calls, working)
             if number is None:
@@ -463,7 +463,7 @@ def finish(thing: Any) -> None:
         synchronize_contexts()
     elif end is not None:
         end.wait()
-    elif capture_number(primary.calls, working) is None:
+    else:
         primary.calls.cuStreamSynchronize(as_argument(working))
 
 

@@ -21,7 +21,7 @@ from ..core import locations
 from ..core.calls import reworded
 from ..core.context import PrimaryContext, count, is_device, no_device, primary_of
 from ..core.handles import POOL, POOLED, make, shown_handle
-from ..core.stream_arguments import Ordering, StreamHandle, queue_of
+from ..core.stream_arguments import Ordering, StreamHandle, noted_form, queue_of
 from ..streams.stream import Stream
 from .memory import Memory, blank, size_of
 
@@ -260,7 +260,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
             ordering: StreamHandle | Ordering = stream
         else:
             ordering = Ordering(stream)
-        memory = blank(self.device, primary, nbytes, self.kind, stream)
+        memory = blank(self.device, primary, nbytes, self.kind, noted_form(stream))
         if nbytes:
             queue = queue_of(stream if ordering is stream else ordering.handle)
             try:

@@ -27,6 +27,7 @@ from ..core.stream_arguments import (
     InContext,
     StreamHandle,
     check_device,
+    context_of_stream,
     failed,
     handle_of,
     queue_of,
@@ -239,14 +240,16 @@ class Stream(StreamHandle):
         external  in a capture: each launch of the graph waits for the last record of the event before the launch
         calls     cuStreamWaitEvent
         """
-        if capturing and self._primary is not None:
-            end = mark_end(self._primary, self._argument or self._prepare())
-            if end is not None:  # it may take part in a capture from now on
-                legacy = None if self.is_nonblocking else legacy_end(self._primary)
-                self._wait(other, external)
-                note_joined(self._primary, self.handle, end, legacy)
-                return
+        home = end = legacy = None
+        if capturing:  # this stream may take part in a capture from now on
+            home = context_of_stream(self, getattr(other, "_primary", None))
+        if home is not None:
+            end = mark_end(home, self._argument or self._prepare())
+        if home is not None and end is not None and not self.is_nonblocking:
+            legacy = legacy_end(home)
         self._wait(other, external)
+        if home is not None and end is not None:
+            note_joined(home, self.handle, end, legacy)
 
     def _wait(self, other: Any, external: object) -> None:
         if isinstance(other, Event):
