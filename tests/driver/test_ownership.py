@@ -904,16 +904,39 @@ def test_an_event_is_not_used_elsewhere_while_a_thread_records_it(device, monkey
     points.sweep(now=True)
 
 
-def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device):
-    """A driver may use the handle of a closed stream again while its work is not done."""
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device, closed):
+    """A driver may use the handle of a closed or collected stream again while its work is not done."""
     points = module("gpu.core.points")
     stream = device.stream()
     handle = stream.handle
     points.retain(device._primary, handle, [])
     (point,) = [each for each in points.retained if each.key == (device.ordinal, handle, 0)]
-    stream.close()
+    if closed:
+        stream.close()
+    del stream
+    gc.collect()
+    owned.drain()
     assert point.key not in points._newest
     points.sweep(now=True)
+
+
+def test_an_interrupt_while_foreign_memory_is_kept_breaks_no_capture(device, monkeypatch):
+    """The work is waited for, since nothing keeps its memory, in a way that a capture permits."""
+    points, x = module("gpu.core.points"), device.zeros(4, "uint32")
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with device.stream() as captured, device.stream() as other, captured.capture() as graph:
+        x.fill(1, stream=captured)
+        monkeypatch.setattr(points, "Point", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            points.retain(device._primary, other.handle, [])
+        monkeypatch.undo()
+        x.fill(2, stream=captured)
+    assert len(graph.nodes) == 2
+    graph.close()
 
 
 def test_a_wait_that_is_refused_gives_its_event_back(device, monkeypatch):

@@ -56,9 +56,10 @@ def test_a_closed_stream_of_an_unknown_context_is_refused(device, other):
                 use()
 
 
-def test_memory_of_a_stream_of_another_context_of_the_device(device, other):
+@pytest.mark.parametrize("where", ["the same device", "another"])
+def test_memory_of_a_stream_of_another_context(device, other, where):
     theirs, stream = cuda_h.CUcontext(), cuda_h.CUstream()
-    rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+    rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, (device if where == "the same device" else other).ordinal)
     try:
         rawcuda.cu.cuStreamCreate(ctypes.byref(stream), 1)
         with device.allocate(64, stream=stream.value) as memory:

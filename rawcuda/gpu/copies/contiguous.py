@@ -61,10 +61,11 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if isinstance(stream, StreamHandle) and stream._primary is primary:
         queue, using = stream._argument or stream._prepare(), stream
     else:
+        given = stream
         queue, using, stream = _other_queue(stream, primary)
         if queue is None:
             return False
-        if using is not stream:
+        if using is not given and given is not None:
             dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
     if not (to.ours and of.ours):
         _copy_foreign(dst, src, to, of, primary, queue, using, stream)
@@ -205,8 +206,9 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     else:
         if isinstance(stream, StreamHandle):
             check_reach(stream, "stream", target, to)
+        given = stream
         queue, using, stream = _other_queue(stream, primary)
-        if using is not stream:
+        if using is not given and given is not None:
             target.ptr  # as in copy_run
     start = to.address + form.offset
     if not fills or queue is None or start % width:

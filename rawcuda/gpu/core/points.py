@@ -374,7 +374,7 @@ def retain(device: Any, stream: int, things: object) -> None:
             retained.append(point)
             _newest[key] = point
     except BaseException:  # the work is queued: its memory must outlive it in any case
-        attempt(primary.calls.cuCtxSynchronize)
+        attempt(primary.calls.cuStreamSynchronize, queue)
         raise
     if not len(point.things) % _SWEEP_EVERY:
         sweep(now=True)

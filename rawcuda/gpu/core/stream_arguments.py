@@ -24,7 +24,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import ANY_CALLS, PrimaryContext, context_of, current_primary, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import Point, forget_stream, mark_end, retain, retained, take_event
+from .points import Point, mark_end, retain, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ __all__ = [
     "home_of",
     "is_of_another_thread",
     "noted_form",
-    "is_elsewhere",
     "order",
     "queue_of",
     "record_and_wait",
@@ -124,8 +123,6 @@ class StreamHandle(InContext):
 
     def _closing(self) -> None:
         release, primary = self._release, self._primary
-        if retained and type(release) is Lifetime:
-            forget_stream(release.primary, release.value or 0)
         if hasattr(self, "_end"):  # an interrupt has ended a close() after this was found out
             pass
         elif type(release) is Lifetime and release.value and primary is not None and not releases_later():
@@ -279,14 +276,6 @@ def context_of_stream(stream: StreamHandle, other: PrimaryContext | None) -> Pri
         return home_of(stream, primary)
     except ValueError:
         return None
-
-
-def is_elsewhere(stream: object, primary: PrimaryContext) -> bool:
-    """Tell whether a stream belongs to another device; False for a stream of a context that is not primary."""
-    try:
-        return home_of(stream, primary) is not primary
-    except ValueError:
-        return False
 
 
 def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:

@@ -23,7 +23,7 @@ from ...ownership import Once, Owned
 from ...protocols.description import Bytes
 from ..core.context import PrimaryContext, context_of, is_device, primary_of, reaches
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
-from ..core.stream_arguments import Ordering, StreamHandle, is_elsewhere, noted_form
+from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, noted_form
 from .leases import Lease, Lender
 
 TYPE_CHECKING = False
@@ -563,7 +563,7 @@ def allocate(device: object, nbytes: int, kind: str = "device", stream: object =
         else:
             ordering, memory.stream = Ordering(stream), noted_form(stream)
             queue = as_argument(ordering.handle)
-            if is_elsewhere(stream, primary):  # cuMemAllocAsync would allocate on the device of the stream
+            if ordering.handle > PER_THREAD:  # cuMemAllocAsync would allocate on the device of the stream
                 pool = ctypes.c_uint64()
                 primary.calls.cuDeviceGetMemPool(ctypes.byref(pool), ctypes.c_int(primary.ordinal))
                 arguments = as_argument(nbytes), as_argument(pool.value), queue
