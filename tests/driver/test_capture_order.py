@@ -113,6 +113,23 @@ def test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun(device, str
     assert y.tolist() == [1] * 4
 
 
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("written", ["default stream", "captured stream"])
+def test_what_is_queued_while_a_capture_is_about_to_begin_comes_before_it(device, streams, written, monkeypatch):
+    """A capture begins after waits of other threads for the device, and still others queue work until then."""
+    x, y, z = (device.zeros(4, "uint32") for _ in range(3))
+    device.synchronize()
+    with device.stream(nonblocking=written == "captured stream") as stream:
+        queue = stream if written == "captured stream" else rawcuda.Stream.legacy
+        monkeypatch.setattr(module("gpu.graphs.recording"), "_let_waits_end", lambda: x.fill(7, stream=queue))
+        with stream.capture() as graph:
+            z.fill(3, stream=stream)
+            y.copy_from(x, stream=streams[0])
+            streams[0].synchronize()
+        graph.close()
+    assert y.tolist() == [7] * 4
+
+
 @pytest.mark.parametrize("what", ["copy", "copy of a part", "fill"])
 @pytest.mark.parametrize("as_number", [False, True])
 def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_number):

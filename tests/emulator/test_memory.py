@@ -392,7 +392,8 @@ def test_advice_about_managed_memory(client):
     assert client.code("cuMemPrefetchAsync", client.allocate(64), 64, 0, 0) == 1
     assert client.code("cuMemPrefetchAsync", managed, 65, 0, 0) == 1
     assert client.code("cuMemAdvise", managed, 64, 9, 0) == 1
-    client.do("cuStreamAttachMemAsync", 0, managed, 0, 4)
+    client.do("cuStreamAttachMemAsync", client.get("cuStreamCreate", 0), managed, 0, 4)
+    assert client.code("cuStreamAttachMemAsync", 0, managed, 0, 4) == 1  # which is no specific stream
 
 
 def test_prefetches_of_many_parts_take_linear_time():

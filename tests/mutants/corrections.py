@@ -5101,6 +5101,24 @@ CORRECTIONS = [
         test="driver/test_two_devices.py::test_memory_of_a_stream_of_another_context[another]",
     ),
     Correction(
+        "a fifth attack",
+        "what is queued while a capture is about to begin is not waited for",
+        "gpu/graphs/recording.py",
+        old="            _let_waits_end()\n            earlier = mark_end(primary, queue)  #",
+        new="            earlier = mark_end(primary, queue)\n            _let_waits_end()  #",
+        test="driver/test_capture_order.py::"
+        "test_what_is_queued_while_a_capture_is_about_to_begin_comes_before_it[captured stream]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "the emulator attaches memory to the legacy stream alone",
+        "emulator/entries/memories/managed_entries.py",
+        old="    if flags == 4 and stream is machine.context().legacy:",
+        new="    if False:",
+        test="emulator/test_memory.py::test_advice_about_managed_memory[eager0]",
+    ),
+    Correction(
         "a fifth reading",
         "Device.reset() lets go of what pending work uses",
         "gpu/devices/resetting.py",

@@ -144,19 +144,11 @@ class Recording:
     def _begin(self, symbol: str, arguments: tuple[object, ...], result: object) -> None:
         """Begin the capture; its end writes the graph to `result`."""
         stream: Any = self.stream
-        primary = self._primary
         mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
         self._result = result
         try:
-            earlier = mark_end(primary, queue)
             with beginning:  # no wait begins from here on, and those that have begun end
-                legacy = None
-                if not stream.is_nonblocking:  # the capture will bar the default stream
-                    legacy = legacy_end(primary)
-                ends = {} if earlier is None else {stream.handle: earlier}
-                notes: Notes = [(before, ends), (legacy_before, legacy), (captured_on, primary.ordinal)]
-                notes.append((capturing, self._kept))
-                self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode), notes)
+                self._note_number(getattr(self._primary.calls, symbol), (queue, *arguments, mode))
         except CudaError:
             self._state = "over"
             raise
@@ -164,20 +156,27 @@ class Recording:
             self._end(False)
             raise
 
-    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...], notes: Notes) -> None:
+    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
         """Make the call that begins the capture, and write what is noted of it under its number into each register.
 
-        All of it is there before the capture looks at `waiting`, and before its number is known: another thread may
-        look at `capturing` after it has entered `waiting`, and at the other registers as soon as the stream is
-        captured; and a __del__ may close something in this thread.
+        It is in `capturing` before it looks at `waiting`, since another thread enters `waiting` before it looks at
+        `capturing`. All of it is there before the number is known: another thread may look at the registers as soon as
+        the stream is captured, and a __del__ may close something in this thread.
         """
+        primary, handle, queue = self._primary, self.stream.handle, arguments[0]
+        notes: Notes = [(captured_on, primary.ordinal), (capturing, self._kept)]
         try:
             _write(notes, NEXT)
             _let_waits_end()
+            earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
+            notes.append((before, {} if earlier is None else {handle: earlier}))
+            if not self.stream.is_nonblocking:  # the capture will bar the default stream
+                notes.append((legacy_before, legacy_end(primary)))
+            _write(notes, NEXT)
             invalidate()  # from now on, each launch keeps its module if it is captured
             self._state = "begun"
             call(*arguments)
-            self._number = capture_number(self._primary.calls, self.stream.handle) or 0
+            self._number = capture_number(primary.calls, handle) or 0
             _write(notes, self._number)
         finally:
             _forget(NEXT)

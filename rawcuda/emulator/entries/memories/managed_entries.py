@@ -242,6 +242,8 @@ def attach(machine: Machine, handle: int, address: int, nbytes: int, flags: int)
         raise Refused(900, "memory cannot be attached to a capturing stream: end the capture first")
     machine.queues.admit(stream)
     holding = _managed(machine, address, nbytes or 1)[0]
+    if flags == 4 and stream is machine.context().legacy:
+        raise Refused(1, "memory cannot be attached to the legacy default stream alone: use another stream")
     if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
         raise Refused(1)
 
