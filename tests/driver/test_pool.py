@@ -44,9 +44,7 @@ def test_memory_from_a_pool_is_memory(device):
         with device.memory_pool(kind=kind) as pool, device.stream() as stream:
             with pool.allocate(400, stream=stream) as memory, device.allocate(400, pool=pool) as second:
                 assert (memory.kind, memory.nbytes, memory.stream) == (kind, 400, stream)
-                assert second.stream == 1 and isinstance(memory, rawcuda.ManagedMemory) is (
-                    kind == "managed"
-                )
+                assert second.stream == 1 and isinstance(memory, rawcuda.ManagedMemory) is (kind == "managed")
                 memory.copy_from(bytes(range(200)) * 2, stream=stream)
                 second.copy_from(memory)  # waits for the stream of the first
                 assert second.view().tolist() == [*range(200)] * 2
