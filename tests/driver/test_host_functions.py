@@ -120,6 +120,29 @@ def test_a_closed_stream_leaves_its_exception_to_the_device(device):
         device.synchronize()
 
 
+def test_an_ended_thread_leaves_its_exception_to_the_device(device):
+    """The identifier of a thread that has ended is used again, nearly always at once."""
+
+    def first():
+        with device.current():
+            rawcuda.Stream.per_thread.call(raiser(Broken("of the first thread")))
+
+    def second():
+        with device.current():
+            rawcuda.Stream.per_thread.call(done.append, "function")
+            rawcuda.Stream.per_thread.synchronize()
+        done.append("thread")
+
+    done = []
+    for work in (first, second):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert done == ["function", "thread"]
+    with pytest.raises(Broken, match="of the first thread"):
+        device.synchronize()
+
+
 def test_even_an_exit_is_passed_on(device):
     with device.stream() as stream:
         stream.call(raiser(SystemExit(3)))

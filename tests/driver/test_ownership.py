@@ -886,7 +886,7 @@ def test_an_event_is_not_used_elsewhere_while_a_thread_records_it(device, monkey
     primary = device._primary
     with device.stream() as stream:
         points.retain(primary, stream.handle, [])
-        (point,) = [each for each in points.retained if each.key == (device.ordinal, stream.handle, 0)]
+        (point,) = [each for each in points.retained if each.key[:2] == (device.ordinal, stream.handle)]
         event, record = point.event, primary.calls.cuEventRecord
 
         def found(*arguments):
@@ -901,23 +901,6 @@ def test_an_event_is_not_used_elsewhere_while_a_thread_records_it(device, monkey
         assert event not in primary.pool and not point.recording
         points.retain(primary, stream.handle, [])
         stream.synchronize()
-    points.sweep(now=True)
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device, closed):
-    """A driver may use the handle of a closed or collected stream again while its work is not done."""
-    points = module("gpu.core.points")
-    stream = device.stream()
-    handle = stream.handle
-    points.retain(device._primary, handle, [])
-    (point,) = [each for each in points.retained if each.key == (device.ordinal, handle, 0)]
-    if closed:
-        stream.close()
-    del stream
-    gc.collect()
-    owned.drain()
-    assert point.key not in points._newest
     points.sweep(now=True)
 
 
@@ -937,6 +920,71 @@ def test_an_interrupt_while_foreign_memory_is_kept_breaks_no_capture(device, mon
         x.fill(2, stream=captured)
     assert len(graph.nodes) == 2
     graph.close()
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["with a number", "before CUDA 12.0"])
+def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device, monkeypatch, told):
+    """A driver may use the handle of a destroyed stream again while its work is not done, also one of other software.
+
+    A driver before CUDA 12.0 does not tell whether it is another one.
+    """
+    points, calls, numbers = module("gpu.core.points"), vars(device._primary.calls), [7, 7, 8]
+
+    def tell(queue, number):
+        if not told:
+            raise errors.SymbolNotFound("missing", symbol="cuStreamGetId", since=(12, 0), driver_version=11040)
+        number._obj.value = numbers.pop(0)
+
+    monkeypatch.setitem(calls, "cuStreamGetId", tell)
+    with device.stream() as stream:
+        points.sweep(now=True)
+        for thing in range(3):
+            points.retain(device._primary, stream.handle, thing)
+        kept = [point.things for point in points.retained if point.key[1] == stream.handle]
+        assert kept == ([[0, 1], [2]] if told else [[0], [1], [2]])
+        stream.synchronize()
+        numbers += range(40)
+        for thing in range(40):
+            points.retain(device._primary, stream.handle, thing)
+            stream.synchronize()
+        assert len(points.retained) < 40  # those that were reached are released meanwhile
+    points.sweep(now=True)
+
+
+def test_the_default_stream_of_the_next_thread_has_a_point_of_its_own(device):
+    """The identifier of a thread that has ended is used again, nearly always at once."""
+    points = module("gpu.core.points")
+    memory, own = device.allocate(4, kind="pinned"), rawcuda.Stream.per_thread
+    flag = memory.view("uint32").memoryview()
+    flag[0] = 0
+    things = [Thing(), Thing()]
+    alive = [weakref.ref(thing) for thing in things]
+
+    def first():
+        with device.current():
+            own.wait_value(memory.ptr, 1)
+            points.retain(device, 2, things.pop(0))
+
+    def second():
+        with device.current():
+            points.retain(device, 2, things.pop(0))
+            own.synchronize()
+
+    for work in (first, second):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert [thing() is not None for thing in alive] == [True, False]
+    flag[0] = 1
+    device.synchronize()
+    points.sweep(now=True)
+    gc.collect()
+    assert not alive[0]()
+
+
+class Thing:
+    """Something that work uses."""
 
 
 def test_a_wait_that_is_refused_gives_its_event_back(device, monkeypatch):

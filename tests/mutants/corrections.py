@@ -1247,9 +1247,10 @@ CORRECTIONS = [
         "work that uses what is released",
         "what a closed stream uses is released with the work of the next one",
         "gpu/core/points.py",
-        old="    _newest.pop((primary.ordinal, handle, 0), None)",
-        new="    pass",
-        test="driver/test_ownership.py::test_the_next_stream_with_the_same_handle_has_a_point_of_its_own",
+        old="_numbers)\n    return number.value",
+        new="_numbers)\n    return 0",
+        test="driver/test_ownership.py::"
+        "test_the_next_stream_with_the_same_handle_has_a_point_of_its_own[with a number]",
     ),
     Correction(
         "work that uses what is released",
@@ -5035,7 +5036,8 @@ CORRECTIONS = [
         "gpu/core/stream_arguments.py",
         old="    if isinstance(handle, int) and handle == LEGACY:\n        return LEGACY\n",
         new="",
-        test="driver/test_default_streams.py::test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
+        test="driver/test_default_streams.py::"
+        "test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
         mode="lazy",
     ),
     Correction(
@@ -5044,7 +5046,8 @@ CORRECTIONS = [
         "gpu/memory/memory.py",
         old="ordering, memory.stream = Ordering(stream), noted_form(stream)",
         new="ordering = Ordering(stream)",
-        test="driver/test_default_streams.py::test_memory_of_a_per_thread_stream_is_ready_in_other_threads[device-object]",
+        test="driver/test_default_streams.py::"
+        "test_memory_of_a_per_thread_stream_is_ready_in_other_threads[device-object]",
         mode="lazy",
     ),
     Correction(
@@ -5075,14 +5078,6 @@ CORRECTIONS = [
         test="driver/test_capture_order.py::"
         "test_what_a_stream_had_to_do_before_it_joined_a_capture_is_waited_for[host-per-thread]",
         mode="lazy",
-    ),
-    Correction(
-        "a fifth reading",
-        "work of a stream with a handle that is used again keeps the memory of the stream before, which was collected",
-        "gpu/core/handles.py",
-        old="            forget_stream(self.primary, self.value or 0)\n",
-        new="",
-        test="driver/test_ownership.py::test_the_next_stream_with_the_same_handle_has_a_point_of_its_own[False]",
     ),
     Correction(
         "a fifth reading",
@@ -5220,6 +5215,31 @@ CORRECTIONS = [
         old="        if handle == NO_SYNC or ",
         new="        if ",
         test="driver/test_copy_peer.py::test_mpi_does_not_wait_without_order",
+    ),
+    Correction(
+        "a fifth attack",
+        "what the stream of an ended thread uses is released with the work of the next thread",
+        "gpu/core/points.py",
+        old="return own_stream().number",
+        new="return 0",
+        test="driver/test_ownership.py::test_the_default_stream_of_the_next_thread_has_a_point_of_its_own",
+    ),
+    Correction(
+        "a fifth attack",
+        "what a closed stream uses is released with the work of the next one before CUDA 12.0",
+        "gpu/core/points.py",
+        old="return -next(_numbers)",
+        new="return 0",
+        test="driver/test_ownership.py::"
+        "test_the_next_stream_with_the_same_handle_has_a_point_of_its_own[before CUDA 12.0]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the exception of a function of an ended thread is raised in the next thread",
+        "gpu/core/host_functions.py",
+        old="    if key[1] == PER_THREAD:",
+        new="    if False:",
+        test="driver/test_host_functions.py::test_an_ended_thread_leaves_its_exception_to_the_device",
     ),
 ]
 

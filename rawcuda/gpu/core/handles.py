@@ -22,7 +22,7 @@ from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
 from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
 from .context import PrimaryContext
-from .points import capture_number, capturing, finish_context, forget_stream
+from .points import capture_number, capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,7 +230,6 @@ class Lifetime(Cell):  # type: ignore[misc]
         if self.stream is not None:
             return self._free_in_order(late)
         if self.kind.is_stream:
-            forget_stream(self.primary, self.value or 0)
             with destroying:
                 self._call()
         else:

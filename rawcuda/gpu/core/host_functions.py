@@ -29,7 +29,7 @@ from ...interpreter.cpython import immortal
 from ...ownership import forked, invalidate, serving
 from ...tracing import careful
 from .context import attempt, held_contexts
-from .points import capture_number, capturing
+from .points import capture_number, capturing, own_stream
 from .stream_arguments import PER_THREAD, failed
 
 TYPE_CHECKING = False
@@ -76,7 +76,7 @@ class _Call:
 _calls: dict[int, _Call] = {}  # those that will be made once
 _graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
 _forever: list[_Call] = []  # those of graphs of other software
-_origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
+_origins: dict[tuple[int, int], Origin] = {}  # by device and stream, except those of per-thread streams
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
 _MOST_KEPT = 100  # exceptions that wait to be raised; an older one is printed
@@ -171,7 +171,11 @@ def for_graph(ordinal: int, function: Callable[..., object], arguments: tuple[ob
 
 
 def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
-    key = _key(stream, ordinal)
+    key = ordinal, stream.handle
+    if key[1] == PER_THREAD:  # the table would have an entry for each thread that has ended
+        own = own_stream()
+        own.origin = own.origin or Origin(_ANY, None)
+        return own.origin  # type: ignore[no-any-return]
     found = _origins.get(key)
     if found is None or found.is_stale():
         if len(_origins) > _MANY[0]:
@@ -182,23 +186,20 @@ def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
     return found
 
 
-def _key(stream: StreamHandle, ordinal: int) -> tuple[int, int, int]:
-    handle = stream.handle
-    return ordinal, handle, get_ident() if handle == PER_THREAD else 0
-
-
 # -- raising the exceptions of functions
 
 
 def raise_from(stream: StreamHandle) -> None:
     """Raise the oldest exception of a function of a stream, or of a graph on its device."""
+    handle = stream.handle
     if stream._primary is None:
-        ours = {id(found) for key, found in list(_origins.items()) if key[1:] == _key(stream, _ANY)[1:]}
+        ours = {id(found) for key, found in list(_origins.items()) if key[1] == handle}
         ours |= {id(found) for found in _in_graphs.values()}
+        if handle == PER_THREAD:
+            ours.add(id(own_stream().origin))
     else:
-        ordinal = stream._primary.ordinal
-        keys = _key(stream, ordinal), _key(stream, _ANY)
-        ours = {id(_origins.get(key)) for key in keys} | {id(_in_graphs.get(place)) for place in (ordinal, _ANY)}
+        places = stream._primary.ordinal, _ANY
+        ours = {id(_origins.get((place, handle))) for place in places} | {id(_in_graphs.get(place)) for place in places}
     _raise_first(lambda origin: id(origin) in ours and not origin.is_stale())
 
 

@@ -9,6 +9,8 @@ How          Objects retained on one stream share a Point, whose event is record
 Captures     `capturing` lists our captures. What is used in one of them lives as long as its graph. In a capture of
              other software, that is the capturer's responsibility. No event of a Point is recorded on a captured
              stream: a query of it would break the capture, whoever began that.
+Which stream A handle may be used again while work of the destroyed stream is pending, and so may the identifier of a
+             thread. The number from cuStreamGetId is never used again; each thread has a PerThread with a number.
 Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode: the capture mode "global" forbids
              unsafe calls in every thread, even a query of an event
 Read next    handles.py
@@ -18,11 +20,11 @@ from __future__ import annotations
 
 import _thread  # (threading takes 1 ms to import)
 import ctypes
-from _thread import get_ident
 from ctypes import byref
+from itertools import count
 
 from ...driver import as_argument, current
-from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
+from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse, SymbolNotFound
 from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import drain, dropped, forked, unless_inside
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEXT",
+    "PerThread",
     "REACHED",
     "Point",
     "beginning",
@@ -47,13 +50,13 @@ __all__ = [
     "end_now",
     "finish_context",
     "forget",
-    "forget_stream",
     "is_barred",
     "keep_in_graph",
     "legacy_before",
     "legacy_end",
     "mark_end",
     "note_joined",
+    "own_stream",
     "refuse_wait",
     "retain",
     "retained",
@@ -62,7 +65,7 @@ __all__ = [
     "waiting",
 ]
 
-_PER_THREAD = 2
+_LEGACY, _PER_THREAD = 1, 2
 _NO_TIMING = ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which this many calls share
 
@@ -81,8 +84,34 @@ waiting: set[object] = set()
 beginning = free_after_fork(_thread.RLock())
 
 retained: list[Point] = []  # every Point whose event is in use; appending and removing are atomic
-_newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread
+_newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by its key
 _skipped: list[None] = []  # an entry per skipped sweep
+
+
+class PerThread(int):
+    """The per-thread default stream of one thread, in the form in which memory notes it.
+
+    number  that of no other thread, also after this one has ended
+    origin  that of what functions which were queued on it have raised, if any was: see host_functions.py
+    """
+
+    number: int
+    origin: Any
+
+
+_own = _thread._local()
+_numbers = count(1)
+
+
+def own_stream() -> PerThread:
+    """Return the per-thread default stream of this thread."""
+    try:
+        return _own.stream  # type: ignore[no-any-return]
+    except AttributeError:
+        made = PerThread(_PER_THREAD)
+        made.number, made.origin = next(_numbers), None
+        _own.stream = made
+        return made
 
 
 class Event:
@@ -108,7 +137,7 @@ def take_event(primary: PrimaryContext) -> Event:
 class Point:
     """A point in a stream; `things` are kept alive until it is reached.
 
-    key    the device, the stream and, for a per-thread stream, the thread
+    key    the device, the handle of the stream, and what _which() tells; 0, 0 for a point that takes no more objects
     event  None after the point was found to be reached
     recording  an entry for each thread that records the event now: another one must not use it elsewhere meanwhile
     """
@@ -172,11 +201,6 @@ def forget(primary: PrimaryContext) -> None:
     for point in tuple(retained):
         if point.primary is primary:
             point.end()
-
-
-def forget_stream(primary: PrimaryContext, handle: int) -> None:
-    """Let later work have a Point of its own: a stream is about to be destroyed, and its handle may be used again."""
-    _newest.pop((primary.ordinal, handle, 0), None)
 
 
 def finish_context(primary: PrimaryContext, what: str = "") -> bool:
@@ -360,9 +384,9 @@ def retain(device: Any, stream: int, things: object) -> None:
     queue = as_argument(stream)
     if keep_in_graph(primary, queue, things):
         return
-    key = primary.ordinal, stream, get_ident() if stream == _PER_THREAD else 0
-    point = _newest.get(key)
     try:
+        key = primary.ordinal, stream, _which(primary, stream, queue)
+        point = _newest.get(key)
         if point is not None and point.is_open:
             point.things.append(things)
             point.record(queue)
@@ -376,12 +400,31 @@ def retain(device: Any, stream: int, things: object) -> None:
     except BaseException:  # the work is queued: its memory must outlive it in any case
         attempt(primary.calls.cuStreamSynchronize, queue)
         raise
-    if not len(point.things) % _SWEEP_EVERY:
+    if len(point.things) == 1:  # it is new, which all of them are if the driver does not tell which stream it is
+        sweep()
+    elif not len(point.things) % _SWEEP_EVERY:
         sweep(now=True)
 
 
+def _which(primary: PrimaryContext, stream: int, queue: object) -> int:
+    """Return a number that tells a stream from all others with its handle, before and after it.
+
+    calls   cuStreamGetId
+    """
+    if stream == _LEGACY:
+        return 0
+    if stream == _PER_THREAD:
+        return own_stream().number
+    number = ctypes.c_uint64()
+    try:
+        primary.calls.cuStreamGetId(queue, byref(number))
+    except SymbolNotFound:  # before CUDA 12.0
+        return -next(_numbers)
+    return number.value
+
+
 def sweep(now: bool = False) -> None:
-    """Release what finished work used; copies and waits call this, and retain() does for every sixteenth object.
+    """Release what finished work used; copies and waits call this, and retain() does.
 
     now  examine all points; otherwise only every sixteenth call does
     """

@@ -10,7 +10,6 @@ Read next    gpu/graphs/graph.py, gpu/streams/stream.py
 
 from __future__ import annotations
 
-import _thread  # (threading takes 1 ms to import)
 import ctypes
 
 from ...arguments import as_int
@@ -24,7 +23,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import ANY_CALLS, PrimaryContext, context_of, current_primary, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import Point, mark_end, retain, take_event
+from .points import PerThread, Point, mark_end, own_stream, retain, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,13 +208,6 @@ def is_lasting(stream: Any) -> bool:
     return isinstance(stream, int) and stream <= PER_THREAD
 
 
-class PerThread(int):
-    """The per-thread default stream of one thread, in the form in which memory notes it."""
-
-
-_own = _thread._local()
-
-
 def noted_form(stream: Any) -> Any:
     """Return a stream in the form in which memory notes it.
 
@@ -225,17 +217,13 @@ def noted_form(stream: Any) -> Any:
     if isinstance(handle, int) and handle == LEGACY:
         return LEGACY
     if isinstance(handle, int) and handle == PER_THREAD:
-        try:
-            return _own.stream
-        except AttributeError:
-            _own.stream = PerThread(PER_THREAD)
-            return _own.stream
+        return own_stream()
     return stream
 
 
 def is_of_another_thread(stream: Any) -> bool:
     """Tell whether a stream, in the form in which memory notes it, is the per-thread one of another thread."""
-    return type(stream) is PerThread and stream is not noted_form(PER_THREAD)
+    return type(stream) is PerThread and stream is not own_stream()
 
 
 def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
