@@ -86,6 +86,29 @@ def test_3_2_minus_one_asks_for_nothing(device, two):
     assert watched.order == []
 
 
+@pytest.mark.parametrize("wrote", ["own", "legacy", "none", "closed"])
+@pytest.mark.parametrize("whose", ["ours", "theirs"])
+def test_page_locked_memory_that_is_viewed_for_another_stream_is_ready(device, two, whose, wrote):
+    """That of other libraries belongs to no device."""
+    first, second = two
+    memory, sevens = device.allocate(24, kind="pinned"), device.full(6, 7, "float32")
+    out = device.zeros(6, "float32")
+    v = memory.view("float32").fill(0)
+    if whose == "theirs":
+        v = view(interface(v))
+    device.synchronize()
+    out.stream = None  # its work is done, so a copy to it waits for nothing else
+    stream = {"own": first, "closed": device.stream()}.get(wrote, rawcuda.Stream.legacy)
+    with device.current():
+        v.copy_from(sevens, stream=stream)
+        if wrote == "none":
+            v.stream = None
+        elif wrote == "closed":
+            stream.close()
+        out.copy_from(view(v, stream=second), stream=second)
+    assert out.download(stream=second).tolist() == [7] * 6
+
+
 @pytest.mark.parametrize("stream, waits", [(None, 1), (1, 1), (2, 2)])
 def test_3_3_3_10_the_default_streams(device, two, stream, waits):
     v = made(device, two[0])

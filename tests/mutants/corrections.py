@@ -5241,6 +5241,26 @@ CORRECTIONS = [
         new="    if False:",
         test="driver/test_host_functions.py::test_an_ended_thread_leaves_its_exception_to_the_device",
     ),
+    Correction(
+        "a fifth attack",
+        "a view of page-locked memory of others for another stream is not ready",
+        "gpu/memory/ordering.py",
+        old="        _wait_everywhere(consumer, view)\n",
+        new="",
+        test="driver/test_view_stream.py::"
+        "test_page_locked_memory_that_is_viewed_for_another_stream_is_ready[theirs-own]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "a view of page-locked memory of others without a stream does not wait for the legacy one",
+        "gpu/memory/ordering.py",
+        old="                follow(primary, consumer, home, _LEGACY)",
+        new="                pass",
+        test="driver/test_view_stream.py::"
+        "test_page_locked_memory_that_is_viewed_for_another_stream_is_ready[theirs-none]",
+        mode="lazy",
+    ),
 ]
 
 

@@ -365,9 +365,12 @@ def make_wait(consumer: int, view: Description) -> None:
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
     theirs, device, end = view.stream, device_of(view), None
+    if device is None:
+        _wait_everywhere(consumer, view)
+        return
     with unless_inside(destroying):
         working = _handle_now(theirs)
-        if device is not None and working is not None and working != NO_SYNC and working != consumer:
+        if working is not None and working != NO_SYNC and working != consumer:
             captured = None
             if working > PER_THREAD:
                 captured = capture_number(device.calls, working)
@@ -384,6 +387,21 @@ def make_wait(consumer: int, view: Description) -> None:
         _forget_closed(view, theirs)
     elif end is not None:
         end.wait()
+
+
+def _wait_everywhere(consumer: int, view: Description) -> None:
+    """Make a consumer's stream wait for the work on page-locked memory of others, which belongs to no device.
+
+    A default stream is that of each device. A view without a stream is in the order of the legacy one.
+    """
+    homes = held_contexts()
+    for primary in homes if consumer <= PER_THREAD else homes[:1]:
+        if view.stream is not None:
+            make_ready(primary, consumer, view)
+            continue
+        for home in homes:
+            if consumer != _LEGACY or home is not primary:
+                follow(primary, consumer, home, _LEGACY)
 
 
 def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
