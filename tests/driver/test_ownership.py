@@ -983,6 +983,57 @@ def test_the_default_stream_of_the_next_thread_has_a_point_of_its_own(device):
     assert not alive[0]()
 
 
+@pytest.mark.parametrize("use", ["give to the CPU", "capture", "close", "copy in a capture"])
+def test_what_work_used_is_released_while_no_lock_is_held(device, use):
+    """A finalizer may close something, or wait for another thread, which waits for the lock."""
+    handles, points = module("gpu.core.handles"), module("gpu.core.points")
+
+    class Watching:
+        def __del__(self):
+            locked.append([lock._is_owned() for lock in (handles.destroying, points.beginning)])
+
+    locked, closing = [], device.stream()
+    with device.stream() as one, device.stream() as other, device.stream(nonblocking=False) as blocking:
+        x, y = device.full(4, 1, "float32", stream=one), device.full(4, 1, "float32", stream=closing)
+        shared = device.allocate(16, kind="managed").view("float32").fill(3, stream=one)
+        y.fill(2)
+        new = device.empty(4, "float32")
+        points.retain(device, other.handle, Watching())
+        device._primary.calls.cuStreamSynchronize(other._argument or other._prepare())
+        if use == "give to the CPU":
+            shared.__array_interface__
+        elif use == "close":
+            closing.close()
+        else:
+            with (blocking if use == "capture" else other).capture() as graph:
+                new.fill(4, stream=blocking) if use == "capture" else x.fill(4, stream=other)
+            graph.close()
+        for _ in range(16):
+            points.sweep()
+        device.synchronize()
+    closing.close()
+    assert locked == [[False, False]]
+
+
+def test_points_that_were_waited_for_are_released(device):
+    """A program may give managed memory to the CPU again and again, and do nothing else that waits."""
+    points = module("gpu.core.points")
+    with device.stream() as stream:
+        shared = device.allocate(16, kind="managed").view("float32").fill(3, stream=stream)
+        points.sweep(now=True)
+        before = len(points.retained), len(device._primary.events)
+        for _ in range(5):
+            shared.__array_interface__
+        assert len(points.retained) == before[0] and len(device._primary.events) <= before[1] + 1
+        value = device.zeros(1, "uint32")
+        device.synchronize()
+        for _ in range(100):
+            with device.stream() as other:
+                other.write_value(value, 1)
+        assert len(points.retained) < 100
+    points.sweep(now=True)
+
+
 class Thing:
     """Something that work uses."""
 

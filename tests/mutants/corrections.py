@@ -5261,6 +5261,31 @@ CORRECTIONS = [
         "test_page_locked_memory_that_is_viewed_for_another_stream_is_ready[theirs-none]",
         mode="lazy",
     ),
+    Correction(
+        "a fifth attack",
+        "a finalizer of what work used runs while the locks for captures and destroyed streams are held",
+        "gpu/core/points.py",
+        old="    point.record(stream)\n    retained.append(point)\n    return point\n",
+        new="    point.record(stream)\n    sweep(now=True)\n    retained.append(point)\n    return point\n",
+        test="driver/test_ownership.py::test_what_work_used_is_released_while_no_lock_is_held[give to the CPU]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the end of a stream that was waited for keeps its event",
+        "gpu/core/points.py",
+        old="        if not self.things:  #",
+        new="        if False:  #",
+        test="driver/test_ownership.py::test_points_that_were_waited_for_are_released",
+    ),
+    Correction(
+        "a fifth attack",
+        "streams that are closed release nothing",
+        "gpu/core/stream_arguments.py",
+        old="            sweep()\n",
+        new="",
+        test="driver/test_ownership.py::test_points_that_were_waited_for_are_released",
+        mode="lazy",
+    ),
 ]
 
 

@@ -180,6 +180,8 @@ class Point:
         event = self.event
         if event is not None and event.argument is not None:
             self.primary.calls.cuEventSynchronize(event.argument)
+        if not self.things:  # (dropping things would run their finalizers)
+            self.end()
 
     def end(self) -> None:
         """Release what this point keeps: it was reached, or its context ends."""
@@ -345,10 +347,12 @@ def mark_end(primary: PrimaryContext, stream: object) -> Point | None:
 
 
 def end_now(primary: PrimaryContext, stream: object) -> Point:
-    """Return the Point at the end of the work that a stream, given as an argument, has now."""
+    """Return the Point at the end of the work that a stream, given as an argument, has now.
+
+    Callers may hold a lock, so this releases nothing: that may run a finalizer of the user, which may wait for a lock.
+    """
     point = Point(primary, (primary.ordinal, 0, 0))
     point.record(stream)
-    sweep(now=True)
     retained.append(point)
     return point
 

@@ -23,7 +23,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import ANY_CALLS, PrimaryContext, context_of, current_primary, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import PerThread, Point, mark_end, own_stream, retain, take_event
+from .points import PerThread, Point, mark_end, own_stream, retain, sweep, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class StreamHandle(InContext):
             with destroying:
                 if not hasattr(self, "_end"):  # otherwise another thread has closed it just now
                     self._end = mark_end(primary, release)
+            sweep()
         else:
             self._end = None
         self._argument = None
