@@ -438,3 +438,41 @@ def test_work_ends_before_what_it_uses_is_let_go_of(python):
     """Otherwise the pending copy would write where nothing is mapped any more."""
     result = python(PENDING, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"})
     assert result.stdout == "done\n", result.stdout + result.stderr
+
+
+LOCK_NEEDED = """
+import faulthandler, queue, sys, threading, time
+from tests.subject import module, rawcuda
+faulthandler.dump_traceback_later(20, exit=True)
+where, is_inside = int(sys.argv[1]), sys.argv[2] == "inside"
+device, working = rawcuda.Device(0), rawcuda.Device(where)
+memory, stream, items = device.zeros(4, "uint8"), working.stream(), queue.Queue()
+other, fresh = working.zeros(4, "uint8"), rawcuda.Device(0)
+device.synchronize(), working.synchronize()
+
+def use():
+    time.sleep(0.3)
+    try:
+        fresh.empty(3, "uint8")
+    except module("errors").InvalidUse:
+        print("refused", end=" ")
+    items.put(1)
+
+stream.call(use if is_inside else items.get)
+memory.copy_from(other, stream=stream)
+if not is_inside:
+    threading.Thread(target=use, daemon=True).start()
+device.reset()
+if where:
+    stream.synchronize()  # raises ContextLost if the memory was freed before the copy
+print("done")
+"""
+
+
+@pytest.mark.parametrize("where", [0, 1])
+@pytest.mark.parametrize("user", ["inside", "thread"])
+def test_no_lock_is_held_while_the_reset_waits_for_work(python, where, user):
+    """A host function, or a thread for which it waits, uses a new Device meanwhile."""
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,devices=2"}
+    result = python(LOCK_NEEDED, str(where), user, env=env)
+    assert result.stdout == "refused " * (user == "inside") + "done\n", result.stdout + result.stderr

@@ -1783,9 +1783,9 @@ CORRECTIONS = [
         "memory of device 0 for work of device 1",
         "reset() does not wait for the work of another device",
         "gpu/devices/resetting.py",
-        old="                attempt(other.calls.cuCtxSynchronize)",
-        new="                pass",
-        test="driver/test_other_device.py::test_memory_is_kept_for_another_device[a launch with the memory]",
+        old="            attempt(other.calls.cuCtxSynchronize)",
+        new="            pass",
+        test="driver/test_reset.py::test_no_lock_is_held_while_the_reset_waits_for_work[thread-1]",
     ),
     Correction(
         "memory of device 0 for work of device 1",
@@ -5117,8 +5117,8 @@ CORRECTIONS = [
         "a fifth reading",
         "Device.reset() lets go of what pending work uses",
         "gpu/devices/resetting.py",
-        old="        attempt(primary.calls.cuCtxSynchronize)  # what its work uses",
-        new="        # what its work uses",
+        old="    attempt(primary.calls.cuCtxSynchronize)\n",
+        new="",
         test="driver/test_reset.py::test_work_ends_before_what_it_uses_is_let_go_of",
     ),
     Correction(
@@ -5285,6 +5285,22 @@ CORRECTIONS = [
         new="",
         test="driver/test_ownership.py::test_points_that_were_waited_for_are_released",
         mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "Device.reset() waits for the device's work with the lock of the context held",
+        "gpu/devices/resetting.py",
+        old="    attempt(primary.calls.cuCtxSynchronize)\n",
+        new="    with primary._lock:\n        attempt(primary.calls.cuCtxSynchronize)\n",
+        test="driver/test_reset.py::test_no_lock_is_held_while_the_reset_waits_for_work[inside-0]",
+    ),
+    Correction(
+        "a fifth attack",
+        "Device.reset() waits for other devices with the lock of the context held",
+        "gpu/devices/resetting.py",
+        old="    _finish_elsewhere(primary)\n    sweep(now=True)\n    with primary._lock:\n",
+        new="    with primary._lock:\n        _finish_elsewhere(primary)\n        sweep(now=True)\n",
+        test="driver/test_reset.py::test_no_lock_is_held_while_the_reset_waits_for_work[thread-1]",
     ),
 ]
 

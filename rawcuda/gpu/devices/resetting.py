@@ -81,11 +81,13 @@ def reset(device: Device, force: bool) -> None:
         )
     if dropped:
         drain()
+    # What the pending work uses is kept until it ends. A host function, or a thread for which one waits, may need the
+    # lock, to use a Device for the first time.
+    attempt(primary.calls.cuCtxSynchronize)
+    _finish_elsewhere(primary)
+    sweep(now=True)
     with primary._lock:
-        attempt(primary.calls.cuCtxSynchronize)  # what its work uses is kept until then, and let go of here
-        sweep(now=True)
         owned = _refuse_used(primary)
-        _finish_elsewhere(primary, owned)
         _end_objects(primary, owned)
         _forget_failures(primary.ordinal)
         attempt(primary.driver.cuDevicePrimaryCtxReset_v2, primary.ordinal)
@@ -133,13 +135,14 @@ def _used(primary: PrimaryContext, owned: list[Owned]) -> list[str]:
     ]
 
 
-def _finish_elsewhere(primary: PrimaryContext, owned: list[Owned]) -> None:
+def _finish_elsewhere(primary: PrimaryContext) -> None:
     """Wait for the other devices if work uses memory of this one; graphs hold such leases, too."""
+    others = [other for other in held_contexts() if other is not primary]
+    owned = _all_owned() if others else []
     here = [each for each in owned if isinstance(each, Memory) and getattr(each, "_primary", None) is primary]
     if any([lease() for each in here for lease in each._uses]):
-        for other in held_contexts():
-            if other is not primary:
-                attempt(other.calls.cuCtxSynchronize)
+        for other in others:
+            attempt(other.calls.cuCtxSynchronize)
 
 
 def _where(memory: Memory) -> str:
