@@ -241,6 +241,61 @@ def test_threads_share_the_access(pair):
     assert not failed and not enabled(one, two)
 
 
+LOCK_NEEDED = """
+import faulthandler, queue, sys, threading, time
+from tests.subject import module, rawcuda
+faulthandler.dump_traceback_later(20, exit=True)
+how, user = sys.argv[1:]
+one, two = rawcuda.Device(0), rawcuda.Device(1)
+stream, items = one.stream(), queue.Queue()
+one.enable_peer_access(two) if how == "disable" else None
+access = one.peer_access(two) if how == "close" else None
+two.context, one.synchronize()
+
+def use():
+    time.sleep(0.3)
+    try:
+        two.peer_access(one).close()
+    except module("errors").InvalidUse:
+        print("refused", end=" ")
+    items.put(1)
+
+stream.call(use if user == "inside" else items.get)
+if user == "thread":
+    threading.Thread(target=use, daemon=True).start()
+one.disable_peer_access(two) if how == "disable" else access.close()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["disable", "close"])
+@pytest.mark.parametrize("user", ["inside", "thread"])
+def test_no_lock_is_held_while_the_end_of_the_access_waits_for_work(pair, python, how, user):
+    """A host function, or a thread for which it waits, asks for the access of another pair of devices."""
+    result = python(LOCK_NEEDED, how, user)
+    assert result.stdout == "refused " * (user == "inside") + "done\n", result.stdout + result.stderr
+
+
+def test_a_last_user_does_not_end_the_access_of_one_that_came_during_its_wait(pair):
+    one, two = pair
+    begun, end, theirs, out = threading.Event(), threading.Event(), two.upload(ONES), one.empty(4, "float32")
+    one.synchronize(), two.synchronize()
+    with one.load(kernels.ADD) as loaded, one.stream() as later, one.stream() as stream:
+        stream.call(begun.wait, 30)
+        earlier = threading.Thread(target=one.peer_access(two).close)
+        earlier.start()
+        earlier.join(0.2)
+        with one.peer_access(two):
+            later.call(end.wait, 30)
+            add(loaded, theirs, theirs, out, stream=later)
+            threading.Timer(0.2, begun.set).start()  # the earlier user ends its wait in the end of this one
+            threading.Timer(0.7, end.set).start()
+        earlier.join(30)
+        later.synchronize()
+        assert out.tolist() == [2.0] * 4
+    assert not enabled(one, two)
+
+
 # -- nothing assumes device 0
 
 

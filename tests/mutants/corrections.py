@@ -1387,8 +1387,8 @@ CORRECTIONS = [
         "closed where the driver may not be called",
         "access that is closed during a capture ends while kernels use it",
         "gpu/devices/peers.py",
-        old="    if capturing and not link.foreign:",
-        new="    if False:",
+        old="        return finish_context(here)\n",
+        new="        return True\n",
         test="driver/test_peers.py::test_access_does_not_end_during_a_capture",
     ),
     Correction(
@@ -5301,6 +5301,30 @@ CORRECTIONS = [
         old="    _finish_elsewhere(primary)\n    sweep(now=True)\n    with primary._lock:\n",
         new="    with primary._lock:\n        _finish_elsewhere(primary)\n        sweep(now=True)\n",
         test="driver/test_reset.py::test_no_lock_is_held_while_the_reset_waits_for_work[thread-1]",
+    ),
+    Correction(
+        "a fifth attack",
+        "disable_peer_access() waits for work with the lock of all access to peers held",
+        "gpu/devices/peers.py",
+        old='    finish_context(device._primary, "disable_peer_access()")\n',
+        new='    with _lock:\n        finish_context(device._primary, "disable_peer_access()")\n',
+        test="driver/test_peers.py::test_no_lock_is_held_while_the_end_of_the_access_waits_for_work[thread-disable]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the end of a PeerAccess waits for work with the lock of all access to peers held",
+        "gpu/devices/peers.py",
+        old="        return finish_context(here)\n",
+        new="        with _lock:\n            return finish_context(here)\n",
+        test="driver/test_peers.py::test_no_lock_is_held_while_the_end_of_the_access_waits_for_work[thread-close]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a PeerAccess that has waited ends the access that another one had during its wait",
+        "gpu/devices/peers.py",
+        old="                if link.last is self:\n",
+        new="                if True:\n",
+        test="driver/test_peers.py::test_a_last_user_does_not_end_the_access_of_one_that_came_during_its_wait",
     ),
 ]
 

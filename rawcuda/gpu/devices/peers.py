@@ -3,7 +3,9 @@
 What it is   `enable`, `disable` and PeerAccess, which implement the methods of Device; PeerAttributes.
 How          The driver stores only whether one context has access to another. This module counts users: it ends the
              access when the last PeerAccess is closed and enable_peer_access() was undone. It never ends access that
-             other software has enabled. The pairs of devices are in `peers` of gpu/core/context.py, for `reaches`.
+             other software has enabled. The last user waits for the work that may use the memory. No lock is held in
+             the meantime: a host function, or a thread for which one waits, may need it. The pairs of devices are in
+             `peers` of gpu/core/context.py, for `reaches`.
 What not     memory that is allocated in the order of a stream: its pool says which devices have access.
 Source       CUDA Driver API, "Peer Context Memory Access", cuDeviceGetP2PAttribute
 Read next    limits.py
@@ -20,8 +22,8 @@ from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, invalidate
-from ..core.context import peers
-from ..core.points import capturing, finish_context
+from ..core.context import attempt, peers
+from ..core.points import finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +36,17 @@ _lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collecti
 
 
 class _Link:
-    """The access of one context to another: its users, and whether other software had enabled it before."""
+    """The access of one context to another: its users, and whether other software had enabled it before.
 
-    __slots__ = ("users", "lasting", "foreign")
+    last  the newest user that was the last one, and ends the access after its wait, if no other came in the meantime
+    """
+
+    __slots__ = ("users", "lasting", "foreign", "last")
 
     def __init__(self, foreign: bool) -> None:
         self.users: set[object] = set()
         self.lasting, self.foreign = False, foreign
+        self.last: object = None
 
 
 _links: dict[tuple[int, int], _Link] = {}  # by the accessing device and that of the memory
@@ -92,12 +98,24 @@ class _Use:
 
     def release(self, late: bool) -> None:
         """Give up the access; the last user ends it."""
+        link = self._leave()
+        if link is not None and (link.foreign or _finish(self.here)):
+            with _lock:
+                if link.last is self:
+                    _end(self.here, self.there, link)
+        self._let_go()
+
+    def _leave(self) -> _Link | None:
+        """Leave the users of the access; return it if there are no others."""
         with _lock:
             link = _links.get((self.here.ordinal, self.there.ordinal))
-            if link is not None and self in link.users:
-                link.users.discard(self)
-                _end(self.here, self.there, link)
-        self._let_go()
+            if link is None:
+                return None
+            link.users.discard(self)
+            if link.users or link.lasting:
+                return None
+            link.last = self
+            return link
 
     def give_away(self) -> bool:
         """Leave the access enabled."""
@@ -132,24 +150,24 @@ def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
     return link
 
 
+def _finish(here: PrimaryContext) -> bool:
+    """Wait for the kernels that may use the memory; return False if a capture forbids that. It raises no error."""
+    try:
+        return finish_context(here)
+    except (CudaError, ForkedAfterInit):
+        return True
+
+
 def _end(here: PrimaryContext, there: PrimaryContext, link: _Link) -> None:
     """End the access if it has no users any more; the lock is held. It raises no error."""
     pair = here.ordinal, there.ordinal
     if link.users or link.lasting or _links.get(pair) is not link or pair not in peers:
         return
-    if capturing and not link.foreign:  # waiting would break the capture: the access stays enabled for the next user
-        return
     peers.discard(pair)
     _links.pop(pair, None)
     invalidate()
-    if link.foreign:  # the access stays enabled, but other software may end it without notice: do not rely on it
-        return
-    context = cuda_h.CUcontext(there._handle or 0)
-    try:
-        finish_context(here)  # kernels may be using the memory
-        here.calls.cuCtxDisablePeerAccess(context)
-    except (CudaError, ForkedAfterInit):
-        pass
+    if not link.foreign:  # (otherwise it stays enabled, but other software may end it without notice)
+        attempt(here.calls.cuCtxDisablePeerAccess, cuda_h.CUcontext(there._handle or 0))
 
 
 def forget_links(ordinal: int) -> None:
@@ -182,19 +200,26 @@ def disable(device: Device, other: Device) -> None:
     raises  ValueError  enable() was not called, or was undone already
             InvalidUse  a stream of the device is being captured
     """
+    _lasting(device, other)
+    finish_context(device._primary, "disable_peer_access()")
+    with PeerAccess(device, other):  # it ends the access if it is the last user
+        with _lock:
+            _lasting(device, other).lasting = False
+
+
+def _lasting(device: Device, other: Device) -> _Link:
+    """Return the access that enable() gave.
+
+    raises  ValueError  enable() was not called, or was undone already
+    """
     pair = device.ordinal, other.ordinal
-    with _lock:
-        link = _links.get(pair)
-        if link is None or not link.lasting or pair not in peers:
-            why = "it was not enabled"
-            if link is not None and link.users:
-                why = "a PeerAccess is open: close it"
-            raise ValueError(
-                f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}"
-            )
-        finish_context(device._primary, "disable_peer_access()")
-        link.lasting = False
-        _end(device._primary, other._primary, link)
+    link = _links.get(pair)
+    if link is not None and link.lasting and pair in peers:
+        return link
+    why = "it was not enabled"
+    if link is not None and link.users:
+        why = "a PeerAccess is open: close it"
+    raise ValueError(f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}")
 
 
 class PeerAttributes(
