@@ -20,14 +20,16 @@ from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
-from .core.context import ANY_CALLS, context_of, held_contexts, some_context
-from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, home_of, noted_form, queue_of
+from .core.context import ANY_CALLS, context_of, some_context
+from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, noted_form, queue_of
 from .devices.device import Device
 from .memory.ordering import (
     check_host_work,
+    contexts_of,
     device_of,
     finish,
     follow,
+    follow_each,
     keep_foreign,
     make_ready,
     make_wait,
@@ -199,18 +201,17 @@ def _wait(made: Any, pending: int, using: int) -> None:
         return
     if pending != UNORDERED:
         made.exporting_stream = pending
-        if pending == using:
+        if pending == using and made._place.device != ("cuda_host", 0):
             return
     try:
         driver.current()
     except DriverNotFound:  # without a driver there is no CUDA work
         return
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
-        Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
+        for primary in contexts_of(made) or [some_context()]:
+            Device(primary.ordinal).synchronize()
     else:
-        its = device_of(made)
-        for primary in [its] if its is not None else held_contexts() or [some_context()]:  # any may use host memory
-            follow(primary, using, home_of(pending, primary), pending)
+        follow_each(contexts_of(made) or [some_context()], using, pending)
 
 
 def wait_for_event(made: Description, stream: object, event: int) -> None:

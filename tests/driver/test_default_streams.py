@@ -289,3 +289,41 @@ print("right")
 def test_memory_of_a_per_thread_stream_is_ready_in_other_threads(python: Python, made: str, stream: str) -> None:
     result = python(START + OTHER_THREAD, made, stream, env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+LOCKED = """
+what = sys.argv[1]
+pinned = one.allocate(16, kind="pinned")
+theirs = pinned.view("uint32").fill(1)
+x, y = one.empty(4, "uint32").fill(41), zero.empty(4, "uint32").fill(0)
+both()
+
+class Locked:
+    def __init__(self, **version):
+        self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<u4", "data": (pinned.ptr, False), **version}
+
+stream = zero.stream()
+if what == "before version 3":
+    theirs.copy_from(x, stream=one.stream())
+    y.copy_from(rawcuda.view(Locked(version=2), stream=stream), stream=stream)
+    stream.synchronize()
+elif what == "default streams of two devices":
+    theirs.copy_from(x)
+    fetch.launch(Locked(version=3, stream=1), y, grid=1, block=1)
+    zero.synchronize()
+else:
+    theirs.copy_from(x)
+    both()
+    y.copy_from(rawcuda.view(Locked(version=3, stream=1), stream=stream), stream=stream)
+    theirs.stream = None
+    theirs.fill(99)  # the exporter goes on, on the default stream of its device
+    both(one, zero)
+assert y.tolist()[0] == 41, y.tolist()
+print("right")
+"""
+
+
+@pytest.mark.parametrize("what", ["before version 3", "default streams of two devices", "held back"])
+def test_page_locked_memory_of_others_belongs_to_no_device(python: Python, what: str) -> None:
+    result = python(START + LOCKED, what, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr

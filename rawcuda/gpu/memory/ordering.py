@@ -61,9 +61,11 @@ if TYPE_CHECKING:
     from ...arrays.copying import Side
 
 __all__ = [
+    "contexts_of",
     "device_of",
     "end_work",
     "follow",
+    "follow_each",
     "hold_back",
     "hold_captures",
     "keep",
@@ -98,6 +100,15 @@ def device_of(view: Description) -> PrimaryContext | None:
     primary = context_of(ordinal)
     primary.open()
     return primary
+
+
+def contexts_of(thing: Any) -> list[PrimaryContext]:
+    """Return the contexts whose default streams may be meant by the one that a view, a Memory or an array names.
+
+    Page-locked memory of others does not tell on which device it is used: on any.
+    """
+    primary = device_of(thing) if isinstance(thing, Description) else thing._primary
+    return held_contexts() if primary is None else [primary]
 
 
 def synchronize_contexts() -> None:
@@ -226,17 +237,15 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
         return
     using = work_handle(stream)
     with unless_inside(destroying):
-        working, end, there = _handle_now(theirs), None, None
-        if working is not None and 0 < working <= PER_THREAD:
-            there = device_of(thing) if isinstance(thing, Description) else thing._primary
-        elif working is not None and working not in (NO_SYNC, using):
+        working, end = _handle_now(theirs), None
+        if working is not None and working > PER_THREAD and working != using:
             end = wait_in_order(primary, using, home_of(theirs, primary), working)
     if working is None:
         _forget_closed(thing, theirs)
     elif end is not None:
         end.wait()
-    elif 0 < working <= PER_THREAD:  # page-locked memory of others does not tell whose default stream wrote it
-        for home in held_contexts() if there is None else (there,):
+    elif 0 < working <= PER_THREAD:
+        for home in contexts_of(thing):
             if working != using or home is not primary:
                 follow(primary, using, home, working)
 
@@ -270,6 +279,14 @@ def follow(primary: PrimaryContext, using: int, home: PrimaryContext, working: i
     end = wait_in_order(primary, using, home, working)
     if end is not None:
         end.wait()
+
+
+def follow_each(homes: list[PrimaryContext], using: int, working: int) -> None:
+    """Make one stream wait for another; if it is a default one, or the other is, that of each of these contexts."""
+    for primary in homes if using <= PER_THREAD else homes[:1]:
+        for home in homes if working <= PER_THREAD else homes[:1]:
+            if using != working or using <= PER_THREAD and primary is not home:
+                follow(primary, using, home_of(working, home), working)
 
 
 def note(thing: Any, stream: object) -> None:
@@ -394,14 +411,12 @@ def _wait_everywhere(consumer: int, view: Description) -> None:
 
     A default stream is that of each device. A view without a stream is in the order of the legacy one.
     """
-    homes = held_contexts()
+    homes = contexts_of(view)
+    if view.stream is None:
+        follow_each(homes, consumer, _LEGACY)
+        return
     for primary in homes if consumer <= PER_THREAD else homes[:1]:
-        if view.stream is not None:
-            make_ready(primary, consumer, view)
-            continue
-        for home in homes:
-            if consumer != _LEGACY or home is not primary:
-                follow(primary, consumer, home, _LEGACY)
+        make_ready(primary, consumer, view)
 
 
 def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
@@ -419,18 +434,23 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
         theirs = getattr(view, "exporting_stream", None)
         if theirs is None:
             continue
-        there, home = device_of(view) or primary, home_of(using, primary)  # a default stream is that of a device
-        if theirs == using and (using > PER_THREAD or there is home):
-            continue
-        other, mine, barred = capture_number(primary.calls, using), None, False
-        if theirs == _LEGACY:
-            barred = is_barred(there.calls)
-        else:
-            mine = capture_number(there.calls, theirs)
-        if mine == other and not barred:
-            order(home, using, there, theirs)
-        elif other is None:
-            end_now(home, as_argument(using)).wait()
+        homes, home = contexts_of(view), home_of(using, primary)
+        for there in homes if theirs <= PER_THREAD else homes[:1]:
+            if theirs != using or using <= PER_THREAD and there is not home:
+                _hold_back(home, using, there, theirs)
+
+
+def _hold_back(home: PrimaryContext, using: int, there: PrimaryContext, theirs: int) -> None:
+    """Make an exporter's stream wait for the work of another one."""
+    other, mine, barred = capture_number(home.calls, using), None, False
+    if theirs == _LEGACY:
+        barred = is_barred(there.calls)
+    else:
+        mine = capture_number(there.calls, theirs)
+    if mine == other and not barred:
+        order(home, using, there, theirs)
+    elif other is None:
+        end_now(home, as_argument(using)).wait()
 
 
 def wait_on_host(view: Description) -> None:
