@@ -1,5 +1,6 @@
 """Devices, primary contexts, and the current context afterwards."""
 
+import contextlib
 import ctypes
 import re
 import threading
@@ -77,6 +78,41 @@ def test_current_pushes_nothing_when_it_is_current(device):
             with device.current():
                 pass
     assert "cuCtxPushCurrent_v2" not in calls and "cuCtxPopCurrent_v2" not in calls
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["pushed", "current already"])
+def test_what_current_returns_is_for_one_block_at_a_time(device, outside):
+    """It knows of one push, so a second block would pop the context of the first one, or of another thread."""
+    once, seen = device.current(), []
+
+    def work():
+        with pytest.raises(ValueError, match=r"call current\(\) again"):
+            with once:
+                pass
+        seen.append(current())
+
+    with device.current() if outside else contextlib.nullcontext():
+        for _ in range(2):  # one after the other
+            with once:
+                with pytest.raises(ValueError, match="has not ended"):
+                    with once:
+                        pass
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join()
+                assert current() == device.context
+        assert current() == (device.context if outside else None)
+    assert seen == [None, None] and current() is None
+
+
+def test_a_block_that_could_not_begin_can_begin_later(device, monkeypatch):
+    once = device.current()
+    with monkeypatch.context() as patched:
+        patched.setattr(device._primary, "_handle", None)
+        with pytest.raises(errors.Closed):
+            once.__enter__()
+    with once:
+        assert current() == device.context
 
 
 def test_each_thread_has_its_own(device):

@@ -5354,6 +5354,22 @@ CORRECTIONS = [
         new="                if True:\n",
         test="driver/test_peers.py::test_a_last_user_does_not_end_the_access_of_one_that_came_during_its_wait",
     ),
+    Correction(
+        "a fifth attack",
+        "the end of a second with block of one current() pops the context of the first",
+        "gpu/core/context.py",
+        old="        if self._pushed is not None:\n",
+        new="        if self._pushed:\n",
+        test="driver/test_device.py::test_what_current_returns_is_for_one_block_at_a_time[current already]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a current() whose with block could not begin is used up",
+        "gpu/core/context.py",
+        old="        argument = driver.as_argument(context.handle)\n        if forked:",
+        new="        self._pushed = False\n        argument = driver.as_argument(context.handle)\n        if forked:",
+        test="driver/test_device.py::test_a_block_that_could_not_begin_can_begin_later",
+    ),
 ]
 
 

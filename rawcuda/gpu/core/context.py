@@ -262,21 +262,28 @@ def _prepare_is_current(context: PrimaryContext) -> Callable[[], bool]:
 class Current:
     """A context manager that makes a context current in this thread, by pushing it unless it is current already.
 
+    It is for one with block at a time: it knows of one push, in one thread.
+    raises  ValueError  its with block has not ended
     calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
     """
 
     __slots__ = ("_context", "_pushed")
 
     def __init__(self, context: PrimaryContext | None) -> None:
-        self._context, self._pushed = context, False
+        self._context = context
+        self._pushed: bool | None = None  # None outside of the with block
 
     def __enter__(self) -> None:
         context = self._context
+        if self._pushed is not None:
+            raise ValueError("the with block of this current() has not ended: call current() again for another one")
         if context is None or context.is_current() and context._handle is not None:
+            self._pushed = False
             return
         argument = driver.as_argument(context.handle)
         if forked:
             context.driver.refuse_forked("cuCtxPushCurrent_v2")
+        self._pushed = False
         try:
             if careful:
                 code = report(context.driver, context.push, (argument,))
@@ -301,12 +308,12 @@ class Current:
                     code = context.pop(_POPPED)
                 if code and context.is_current():  # for want of memory it was not popped
                     context.pop(_POPPED)
-                self._pushed = False
+            self._pushed = None
         except BaseException:  # an interrupt may come before the pop
             context = self._context
             if self._pushed and context is not None and context.is_current():
                 context.pop(_POPPED)
-            self._pushed = False
+            self._pushed = None
             raise
 
 
