@@ -406,6 +406,55 @@ def test_a_call_inside_a_call_is_answered(client):
     assert codes and not any(codes)
 
 
+LISTING = """
+import builtins, faulthandler, os, sys, threading, time
+from tests.subject import rawcuda
+faulthandler.dump_traceback_later(20, exit=True)
+device = rawcuda.Device(0)
+flag, stream, other = device.zeros(1, "uint32"), device.stream(), device.stream()
+device.synchronize()
+stream.wait_value(flag, 1)
+held = threading.Event()
+
+def lists():
+    with threading._active_limbo_lock:  # as in threading.enumerate(), where a garbage collection calls the driver
+        held.set(), time.sleep(0.3)
+        other.write_value(flag, 1), other.synchronize()
+        time.sleep(40 * (sys.argv[1] == "end"))
+
+def begins():
+    held.wait(), time.sleep(0.1)
+    device.free_memory
+
+class Late:
+    def __del__(self, free=rawcuda.cu.cuMemGetInfo_v2, write=os.write):
+        try:
+            free(None, None)
+        except Exception:  # the driver has ended; modules may be gone, too
+            write(1, b"and refused")
+
+threads = [threading.Thread(target=work, daemon=True) for work in (begins, lists)]
+for thread in threads:
+    thread.start()
+held.wait()
+if sys.argv[1] == "wait":
+    stream.synchronize()
+elif sys.argv[1] == "end":
+    other.synchronize(), time.sleep(0.5)
+    builtins.late = Late()
+else:
+    threads[0].join()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("what", ["wait", "begin", "end"])
+def test_a_call_takes_no_lock_of_the_module_threading(python, what):
+    """A thread that holds it may wait for the emulator's lock, or have ended with it when the interpreter ends."""
+    result = python(LISTING, what, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"})
+    assert result.stdout == "done\n" + "and refused" * (what == "end"), result.stdout + result.stderr
+
+
 def test_many_threads_in_random_mode():
     """Several threads use kernels, copies, host functions and events in the same streams."""
     client = Client("random", 3)

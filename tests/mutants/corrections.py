@@ -5370,6 +5370,30 @@ CORRECTIONS = [
         new="        self._pushed = False\n        argument = driver.as_argument(context.handle)\n        if forked:",
         test="driver/test_device.py::test_a_block_that_could_not_begin_can_begin_later",
     ),
+    Correction(
+        "a fifth attack",
+        "a wait on the emulator and a finalizer in threading.enumerate() wait for each other",
+        "emulator/machine/native_threads.py",
+        old="    return len(_active) + len(_starting) > 1",
+        new="    return threading.active_count() > 1",
+        test="emulator/test_thunks.py::test_a_call_takes_no_lock_of_the_module_threading[wait]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the first call of a thread on the emulator and a finalizer in threading.enumerate() wait for each other",
+        "emulator/machine/native_threads.py",
+        old="    thread = _active.get(threading.get_ident())",
+        new="    thread = next((each for each in threading.enumerate() if each.ident == threading.get_ident()), None)",
+        test="emulator/test_thunks.py::test_a_call_takes_no_lock_of_the_module_threading[begin]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a finalizer at the end of the interpreter waits for a thread that has ended in threading.enumerate()",
+        "emulator/interface/thunks.py",
+        old="if finalizing() and are_others():",
+        new="if finalizing() and threading.active_count() > 1:",
+        test="emulator/test_thunks.py::test_a_call_takes_no_lock_of_the_module_threading[end]",
+    ),
 ]
 
 

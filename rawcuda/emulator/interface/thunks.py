@@ -28,6 +28,7 @@ from functools import partial
 
 from ...headers import cuda_h
 from ..machine.codes import DEINITIALIZED, NAMES, NOT_INITIALIZED, NOT_PERMITTED, Refused
+from ..machine.native_threads import are_others
 from ..machine.recovery import answer, covered, tell
 
 TYPE_CHECKING = False
@@ -196,7 +197,7 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
     Why long  the function that it returns uses its variables, and every way out of that function is in one place
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
-    finalizing, others = sys.is_finalizing, threading.active_count
+    finalizing = sys.is_finalizing
     getpid, get_ident, save, failures = os.getpid, threading.get_ident, served.save, machine.failures
     if not machine.concurrent and not free:
         function = machine.host_access.around(function)
@@ -209,7 +210,7 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
             return NOT_INITIALIZED
         if worker.ident == get_ident():
             return NOT_PERMITTED
-        if finalizing() and others() > 1:  # they have ended wherever they were: a wait would never end
+        if finalizing() and are_others():  # they have ended wherever they were: a wait would never end
             return DEINITIALIZED
         return 0
 

@@ -27,7 +27,7 @@ from .failures import Failures
 from .holdings import Heap, Holding, Pool
 from .host_access import HostAccess
 from .host_thread import HostThread
-from .native_threads import NativeThreads
+from .native_threads import NativeThreads, is_of_python
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .reports import Findings, Report, Reports
@@ -383,8 +383,7 @@ class Machine:
             return self._local.thread  # type: ignore[no-any-return]
         except AttributeError:
             pass
-        ident = threading.get_ident()
-        if any(thread.ident == ident and type(thread) is not _DUMMY for thread in threading.enumerate()):
+        if is_of_python():
             thread = Thread()  # a Python thread, for which threading.local works
         else:
             thread = self._native_threads.calling()
@@ -634,4 +633,3 @@ _HERE = os.path.dirname(os.path.dirname(os.path.dirname(_caller.__code__.co_file
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RUNPY = os.path.join(_STANDARD, "runpy.py")  # frozen from Python 3.11 on
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
-_DUMMY = getattr(threading, "_DummyThread", None)

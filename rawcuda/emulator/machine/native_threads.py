@@ -1,6 +1,8 @@
-"""The states of the threads that C code has started.
+"""Which threads there are, and the states of those that C code has started.
 
-What it is   `NativeThreads`, of which each machine has one.
+What it is   `NativeThreads`, of which each machine has one; `is_of_python` and `are_others`, which ask as
+             threading.enumerate() and threading.active_count() do, but take no lock. A thread that holds the lock of
+             these may wait for the machine's: a garbage collection there may run a __del__ that calls the driver.
 How          Python sees a new threading.local in each call from such a thread, and the number that the system gives it
              (threading.get_native_id()) may be that of a thread that has ended. So it gets a number in the
              thread-specific storage of C, which is empty in each new thread.
@@ -24,12 +26,26 @@ if TYPE_CHECKING:
 
     Storage = tuple[int, Callable[[int], Any], Callable[[int, int], int]]  # its key, and how to read and write it
 
-__all__ = ["NativeThreads"]
+__all__ = ["NativeThreads", "are_others", "is_of_python"]
 
 _FEW = 64
 _TASKS = "/proc/self/task"
 _numbers = itertools.count(1)
 _storages: dict[str, Storage] = {}  # the only one, which all machines share, from the first use on
+_active: dict[int, threading.Thread] = vars(threading)["_active"]  # the threads that run, by their numbers
+_starting: dict[threading.Thread, threading.Thread] = vars(threading)["_limbo"]
+_Dummy: type = vars(threading)["_DummyThread"]  # of a thread that C code has started
+
+
+def is_of_python() -> bool:
+    """Tell whether the module threading has started the calling thread, or it is the main thread."""
+    thread = _active.get(threading.get_ident())
+    return thread is not None and type(thread) is not _Dummy
+
+
+def are_others() -> bool:
+    """Tell whether the module threading knows of more than one thread."""
+    return len(_active) + len(_starting) > 1
 
 
 class NativeThreads:

@@ -36,6 +36,7 @@ from collections import deque
 from contextlib import contextmanager
 
 from .codes import Refused
+from .native_threads import are_others
 from .recovery import RUNNING, is_outside
 from .space import Fault
 
@@ -521,7 +522,7 @@ class Queues:
             if not self.is_busy():
                 return  # a signal handler has run all work
             raise RuntimeError(f"no work can run, and none runs: {[list(stream.queue) for stream in self._busy]}")
-        elif threading.active_count() > 1 or any(getattr(work.ready, "elsewhere", False) for work in blocked):
+        elif are_others() or any(getattr(work.ready, "elsewhere", False) for work in blocked):
             self._hopeless_from = 0.0  # another thread may write the value, or another process
         elif not self._hopeless_from:
             self._hopeless_from = time.monotonic() + _HOPELESS
