@@ -56,6 +56,30 @@ def test_with_host_memory_it_is_complete_on_return(device, calls):
         assert batches(calls) == 2 * has_batches()
 
 
+@pytest.mark.parametrize("pageable", ["first", "last"])
+@pytest.mark.parametrize("layout", ["runs", "strided target", "strided host memory"])
+@pytest.mark.parametrize("given", ["default", "per thread", "own"])
+def test_with_host_memory_the_copies_of_other_memory_are_complete_too(device, given, layout, pageable):
+    target, there = device.zeros((4, 8), "uint8"), device.zeros((4, 8), "uint8")
+    source = device.allocate(32, kind="pinned").view().reshape(4, 8)
+    text = rawcuda.view(bytearray(b"a" * 32)).reshape(4, 8)
+    with device.stream() as own, source.memoryview() as elements:
+        stream = {"default": None, "per thread": 2, "own": own}[given]
+        source.fill(5)
+        device.synchronize()
+        pairs = [(there, text), (target, source)]
+        if layout == "strided target":
+            pairs[1] = (target[:, :4], source[:, :4])
+        elif layout == "strided host memory":
+            pairs[0] = (there[:, ::2], text[:, ::2])
+        if pageable == "last":
+            pairs.reverse()
+        rawcuda.copy_batch(pairs, stream=stream)
+        elements[0, 0] = 9  # it is free to change
+        device.synchronize()
+        assert target[0, 0].tolist() == 5
+
+
 def test_an_object_with_only_an_array_is_read(device):
     numpy = pytest.importorskip("numpy")
 

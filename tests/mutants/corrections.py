@@ -5394,6 +5394,16 @@ CORRECTIONS = [
         new="if finalizing() and threading.active_count() > 1:",
         test="emulator/test_thunks.py::test_a_call_takes_no_lock_of_the_module_threading[end]",
     ),
+    Correction(
+        "a fifth attack",
+        "a batch with pageable memory is not complete on return if its copies are made one by one",
+        "gpu/copies/batch.py",
+        old="for each in copies)\n    try:",
+        new="for each in together)\n    try:",
+        test="driver/test_copy_batch.py::"
+        "test_with_host_memory_the_copies_of_other_memory_are_complete_too[own-strided target-first]",
+        mode="lazy",
+    ),
 ]
 
 

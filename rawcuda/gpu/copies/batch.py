@@ -97,7 +97,7 @@ def _copy_all(
     _make_all_ready(together, home, stream)
     foreign = not all(each.to.ours and each.of.ours for each in together)
     before = [each.dst.stream for each in together]
-    waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
+    waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in copies)
     try:
         _note_all(together, given)  # before the calls: an interrupt may end them
         if runs:
