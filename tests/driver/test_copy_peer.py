@@ -190,6 +190,23 @@ def test_in_a_batch_with_other_copies(device, other):
         assert arrays[2].tolist() == arrays[3].tolist() == [1] * 100
 
 
+@pytest.mark.parametrize("why", ["during_api_call", "pageable"])
+@pytest.mark.parametrize("given", ["default", "per thread", "own"])
+def test_a_batch_waits_for_each_device_that_takes_part(device, other, given, why):
+    source, target = other.allocate(100, kind="pinned").view(), other.zeros(100, "uint8")
+    pairs, order = [(device.zeros(100, "uint8"), device.zeros(100, "uint8"))], "during_api_call"
+    if why == "pageable":
+        pairs, order = [(device.zeros(4, "uint8"), b"1234")], "stream"
+    source.fill(5)
+    device.synchronize(), other.synchronize()
+    with device.stream() as own, source.memoryview() as elements:
+        stream = {"default": None, "per thread": 2, "own": own}[given]
+        rawcuda.copy_batch([*pairs, (target, source)], stream=stream, source_order=order)
+        elements[0] = 9  # the copy has read it
+        device.synchronize(), other.synchronize()
+        assert target[0].tolist() == 5
+
+
 def test_virtual_memory_and_pools_of_two_devices(device, other):
     if not device.attribute("VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"):
         pytest.skip("this device has no virtual memory management")

@@ -23,7 +23,7 @@ from ...errors import CudaError, a_kind, worded
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..core.points import capture_number
-from ..core.stream_arguments import LEGACY, home_of, queue_of, settled, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, uncaptured
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ def _copy_all(
         _keep_all(together, home, stream)
         _make_each(alone, given)
         if waits:
-            calls.cuStreamSynchronize(queue)
+            _wait(copies, home, handle)
     except BaseException as error:
         if foreign or isinstance(error, CudaError):
             end_work(error, home, queue, together)
@@ -146,6 +146,15 @@ def _restore(together: list[CheckedCopy], streams: list[Any]) -> None:
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:
     for each in copies:
         each.make(stream)
+
+
+def _wait(copies: list[CheckedCopy], home: PrimaryContext, handle: int) -> None:
+    """Wait until copies on a stream are done; a default stream is one of each device that takes part."""
+    contexts = {home}
+    if handle <= PER_THREAD:
+        contexts.update([side.primary for each in copies for side in (each.to, each.of) if side.primary is not None])
+    for primary in contexts:
+        primary.calls.cuStreamSynchronize(queue_of(handle))
 
 
 def _checked(number: int, pair: Any, stream: Any) -> CheckedCopy:
