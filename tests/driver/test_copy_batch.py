@@ -234,6 +234,26 @@ def test_it_waits_for_the_streams_of_its_arrays(device):
         assert arrays[0].tolist() == [2] * 1000 and arrays[1].tolist() == [3] * 1000
 
 
+def test_it_waits_for_page_locked_memory_of_others_beside_host_memory(device):
+    """Host memory is ready when the call returns, so it notes no stream, and one that it names stands for no other."""
+    with device.allocate(4, kind="pinned") as memory, device.stream() as first, device.stream() as second:
+
+        class Interface:
+            __cuda_array_interface__ = {"version": 3, "shape": (4,), "typestr": "|u1", "data": (memory.ptr, False)}
+
+        there, theirs = [device.full(4, 1, "uint8") for _ in range(3)], rawcuda.view(Interface())
+        source, hosts = device.full(4, 5, "uint8"), [rawcuda.view(bytearray(4)) for _ in range(2)]
+        memory.fill(0)
+        device.synchronize()
+        rawcuda.copy_batch(zip(hosts, there), stream=first)
+        assert [each.stream for each in hosts] == [None, None]
+        hosts[0].stream = first
+        theirs.copy_from(source, stream=first)
+        rawcuda.copy_batch([(hosts[0], there[0]), (there[2], theirs), (hosts[1], there[1])], stream=second)
+        second.synchronize()
+        assert there[2].tolist() == [5] * 4
+
+
 def test_another_library_s_arrays_live_until_they_are_copied(device):
     import gc
 

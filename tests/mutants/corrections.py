@@ -5413,6 +5413,23 @@ CORRECTIONS = [
         test="driver/test_copy_peer.py::test_a_batch_waits_for_each_device_that_takes_part[default-during_api_call]",
         mode="lazy",
     ),
+    Correction(
+        "a fifth attack",
+        "a batch notes its stream in pageable memory, which is complete on return",
+        "gpu/copies/batch.py",
+        old='        if "host" not in (each.to.kind, each.of.kind):  # otherwise',
+        new="        if True:  # otherwise",
+        test="driver/test_copy_batch.py::test_it_waits_for_page_locked_memory_of_others_beside_host_memory",
+    ),
+    Correction(
+        "a fifth attack",
+        "a batch takes the wait of pageable memory, which is none, for that of page-locked memory of others",
+        "gpu/copies/batch.py",
+        old='            if side.kind != "host" and (id(',
+        new="            if (id(",
+        test="driver/test_copy_batch.py::test_it_waits_for_page_locked_memory_of_others_beside_host_memory",
+        mode="lazy",
+    ),
 ]
 
 
