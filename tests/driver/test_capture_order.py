@@ -154,6 +154,78 @@ def test_work_on_host_memory_is_refused_in_a_capture(device, streams, what, as_n
     assert a.tolist() != [1] * 8
 
 
+class Theirs:
+    """Page-locked memory of another library."""
+
+    def __init__(self, memory):
+        shape = (memory.nbytes // 4,)
+        self.__cuda_array_interface__ = {"version": 3, "shape": shape, "typestr": "<u4", "data": (memory.ptr, False)}
+
+
+THEIRS = {
+    "copy": lambda there, stream: there.copy_from(array.array("I", [7] * 8), stream=stream),
+    "copy of a part": lambda there, stream: there[::2].copy_from(array.array("I", [7] * 4), stream=stream),
+    "copy of its parts": lambda there, stream: there[:4].copy_from(there[4:], stream=stream),
+    "fill": lambda there, stream: there.fill(7, stream=stream),
+}
+
+
+@pytest.mark.parametrize("what", THEIRS)
+@pytest.mark.parametrize("viewed", ["plainly", "without order", "after a closed stream"])
+def test_page_locked_memory_of_others_in_a_capture(device, streams, what, viewed):
+    """The CPU works on it at once, whatever is known of the work that came before."""
+    x, ones, stream = device.empty(8, "uint32"), device.full(8, 1, "uint32"), streams[0]
+    with device.allocate(32, kind="pinned") as memory:
+        there = rawcuda.view(Theirs(memory), stream=-1 if viewed == "without order" else None)
+        memory.fill(0)
+        device.synchronize()
+        if viewed == "after a closed stream":
+            with device.stream() as closed:
+                there.copy_from(ones, stream=closed)
+        with stream.capture() as graph:
+            x.fill(1, stream=stream)
+            with pytest.raises(errors.InvalidUse, match="being captured, and the CPU copies and fills page-locked"):
+                THEIRS[what](there, stream)
+        assert len(graph.nodes) == 1 and 7 not in memory.view("uint32").tolist()
+        graph.close()
+
+
+@pytest.mark.parametrize("what", THEIRS)
+@pytest.mark.parametrize("given", ["stream", "number", "default"])
+def test_page_locked_memory_of_others_in_order(device, streams, what, given):
+    """Two views without order: only the stream that is given tells what comes first."""
+    source, flag = (
+        device.upload(array.array("I", [9] * 4 + [7] * 4)),
+        device.allocate(4, kind="pinned").view("uint32").fill(0),
+    )
+    use = {"stream": streams[0], "number": streams[0].handle, "default": None}[given]
+    with device.allocate(32, kind="pinned") as memory:
+        memory.fill(0)
+        device.synchronize()
+        word = flag.memoryview()
+        first, second = (rawcuda.view(Theirs(memory), stream=-1) for _ in range(2))
+        with device.current():
+            (use if given == "stream" else rawcuda.Stream.from_handle(use or 1)).wait_value(flag[0], 1)
+        first.copy_from(source, stream=use)
+        timer = threading.Timer(0.1, word.__setitem__, (0, 1))
+        timer.start()
+        THEIRS[what](second, use)
+        assert memory.view("uint32")[:4].tolist()[::2] == [7, 7]
+        device.synchronize()
+        timer.join()
+        assert memory.view("uint32")[:4].tolist()[::2] == [7, 7]
+
+
+def test_page_locked_memory_of_others_takes_no_stream_that_is_none(device):
+    with device.allocate(32, kind="pinned") as memory:
+        there, closed = rawcuda.view(Theirs(memory)), device.stream()
+        closed.close()
+        for what in THEIRS.values():
+            for wrong, error in ((-1, ValueError), ("s", TypeError), (closed, errors.Closed)):
+                with pytest.raises(error):
+                    what(there, wrong)
+
+
 JOINING = {
     "own": lambda stream: stream,
     "borrowed": lambda stream: rawcuda.Stream.from_handle(stream.handle),

@@ -25,7 +25,7 @@ from ..core.context import PrimaryContext, attempt
 from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture, uncaptured, wait_on_host
+from ..memory.ordering import PAGEABLE, end_work, finish_given, keep, make_ready, note, refuse_capture, uncaptured
 from ..streams.stream import Stream, record_and_wait
 from . import transfer
 from .contiguous import FILLS_OF_ROWS
@@ -54,8 +54,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     given, stream = stream, settled(stream)
     handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
-        wait_on_host(target)
-        wait_on_host(source)
+        finish_given(stream, target, source)
         host_copy.copy(walk)
         return
     home = home_of(stream, device)

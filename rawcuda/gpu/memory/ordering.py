@@ -19,7 +19,7 @@ from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving, unless_inside
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
-from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts
+from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts, some_context
 from ..core.handles import destroying
 from ..core.points import (
     REACHED,
@@ -64,6 +64,7 @@ __all__ = [
     "contexts_of",
     "device_of",
     "end_work",
+    "finish_given",
     "follow",
     "follow_each",
     "hold_back",
@@ -87,6 +88,10 @@ _LEGACY = 1
 PAGEABLE = (  # why refuse_capture() refuses
     "a copy from or to pageable host memory is complete on return: use pinned memory, Device.allocate(nbytes, "
     "kind='pinned'), or add the copy with graph.copy()"
+)
+_AT_ONCE = (
+    "the CPU copies and fills page-locked memory of other libraries at once, so that no launch of the graph would "
+    "repeat it: use pinned memory, Device.allocate(nbytes, kind='pinned'), or do this outside of the capture"
 )
 
 
@@ -359,7 +364,7 @@ def wait_for(thing: Any, side: Side, stream: object) -> bool:
     """
     primary = side.primary
     if primary is None:  # it is not ours
-        wait_on_host(thing)
+        finish_given(stream, thing)
         return True
     if capture_number(primary.calls, work_handle(stream)) is not None:
         return False
@@ -472,37 +477,67 @@ def wait_on_host(view: Description) -> None:
 
 
 def finish(thing: Any) -> None:
-    """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done.
-
-    calls   cuStreamSynchronize
-    """
+    """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done."""
     if isinstance(thing, Description) and thing._place.is_host:
         return
-    theirs, end = thing.stream, None
+    theirs = thing.stream
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
+    if not _finish_stream(theirs, primary):
+        _forget_closed(thing, theirs)
+
+
+def _finish_stream(stream: Any, primary: PrimaryContext | None) -> bool:
+    """Wait on the CPU until the work of a stream is done; return False, without a wait, if the stream was closed.
+
+    primary  the context of a default stream; None: any stream of all contexts may have worked
+    calls    cuStreamSynchronize
+    """
+    end = None
     with unless_inside(destroying):
-        working = _handle_now(theirs)
+        working = _handle_now(stream)
         if primary is None or working is None:
             pass
         elif working == _LEGACY and is_barred(primary.calls):
             end = barred_end(primary) or REACHED
-        elif working > _LEGACY or is_of_another_thread(theirs):
-            home = home_of(theirs, primary)
+        elif working > _LEGACY or is_of_another_thread(stream):
+            home = home_of(stream, primary)
             number = capture_number(home.calls, working)
             if number is None:
                 end = end_now(home, as_argument(working))
             else:  # only what was queued before is pending, as for make_ready()
                 end = end_before(number, working) or REACHED
-    if working is None:
-        _forget_closed(thing, theirs)
-    elif working == NO_SYNC:
-        return
-    elif primary is None:
+    if working is None or working == NO_SYNC:
+        return working is not None
+    if primary is None:
         synchronize_contexts()
     elif end is not None:
         end.wait()
     else:
         primary.calls.cuStreamSynchronize(as_argument(working))
+    return True
+
+
+def finish_given(stream: object, *things: Any) -> None:
+    """Wait on the CPU until a stream has completed its work, and views of host memory of others are ready.
+
+    stream  the one that was given for work that the CPU does; a default stream is that of each device
+    raises  ValueError  NO_SYNC
+            InvalidUse  the stream is being captured
+    """
+    handle = work_handle(stream)
+    if not driver.is_loaded():
+        return
+    homes = held_contexts()
+    if handle > PER_THREAD:
+        some = some_context()
+        some.open()
+        homes = [home_of(stream, some)]
+    for home in homes:
+        refuse_capture(home, handle, _AT_ONCE)
+    for thing in things:
+        wait_on_host(thing)
+    for home in homes:
+        _finish_stream(noted_form(handle), home)
 
 
 _told: list[int] = []  # the devices about which the user was told
