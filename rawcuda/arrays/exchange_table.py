@@ -85,6 +85,8 @@ def _to_py_object(kind: type[StridedView]) -> Any:
         # We own the tensor from here on and must delete it, even if it is refused.
         owner = Consumed(address, DLManagedTensorVersioned.from_address(address).deleter or 0)
         made = describe_tensor(kind, BY_CAPSULE, owner, address)
+        if not made._place.is_host:
+            gpu.finish_view(made, None)
         retain(made)
         ctypes.c_size_t.from_address(out).value = id(made)
         if tracing.listeners:

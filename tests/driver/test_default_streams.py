@@ -327,3 +327,46 @@ print("right")
 def test_page_locked_memory_of_others_belongs_to_no_device(python: Python, what: str) -> None:
     result = python(START + LOCKED, what, env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+TABLE = """
+import ctypes
+from tests.null.producers import Tensor
+from tests.subject import module
+kind, dlpack, cuda_h = sys.argv[1], module("dlpack"), module("headers.cuda_h")
+bind = module("interpreter.cpython").bind
+table = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    rawcuda.StridedView.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+table = dlpack.DLPackExchangeAPI.from_address(table)
+ask = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)(table.current_work_stream)
+hand_over = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(table.managed_tensor_to_py_object_no_sync)
+shared, x = one.allocate(16, kind=kind), one.empty(4, "uint32").fill(41)
+there = shared.view("uint32").fill(1)
+both()
+number, out = ctypes.c_size_t(), ctypes.c_size_t()
+assert ask(2, 1, ctypes.addressof(number)) == 0
+with one.current():  # what another library does between the two calls
+    rawcuda.cu.cuMemcpyAsync(shared.ptr, x.ptr, 16, cuda_h.CUstream(number.value))
+tensor = Tensor(shared.ptr, shape=(4,), dtype=(1, 32, 1), device={"device": (2, 1), "managed": (13, 0)}[kind])
+assert hand_over(tensor.address, ctypes.addressof(out)) == 0
+made = ctypes.cast(out.value, ctypes.py_object).value
+assert made.device[1] == 1 and made.stream == 1, (made.device, made.stream)
+y, stream = one.empty(4, "uint32"), one.stream()
+y.copy_from(made, stream=stream)
+stream.synchronize()
+assert y.tolist() == [41] * 4, y.tolist()
+memory = one.allocate(16)
+wrong = Tensor(memory.ptr, shape=(4,), dtype=(1, 32, 1), device=(2, 0))
+try:
+    hand_over(wrong.address, ctypes.addressof(out))
+except BufferError as error:
+    said = str(error)
+assert "the exporter is at fault" in said and wrong.freed == 1, said
+print("right")
+"""
+
+
+@pytest.mark.parametrize("kind", ["device", "managed"])
+def test_4_9_what_our_exchange_table_is_given_is_ready_on_the_stream_that_it_names(python: Python, kind: str) -> None:
+    result = python(START + TABLE, kind, env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr

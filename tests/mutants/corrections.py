@@ -679,8 +679,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a stream that another thread closes is destroyed while its memory is used: export",
         "gpu/memory/ordering.py",
-        old="    theirs, device, end = view.stream, device_of(view), None\n    with unless_inside(destroying):\n",
-        new="    theirs, device, end = view.stream, device_of(view), None\n    if True:\n",
+        old="        return\n    with unless_inside(destroying):\n        working = _handle_now(theirs)\n",
+        new="        return\n    if True:\n        working = _handle_now(theirs)\n",
         test="driver/test_ownership.py::test_the_stream_of_what_is_used_is_not_destroyed_meanwhile[export]",
     ),
     Correction(
@@ -4795,8 +4795,8 @@ CORRECTIONS = [
         "a fourth attack",
         "an exporter on another device is not held back",
         "gpu/memory/ordering.py",
-        old="        there, home = device_of(view) or primary, home_of",
-        new="        there, home = primary, home_of",
+        old="        for there in homes if theirs <= PER_THREAD else homes[:1]:\n            if theirs",
+        new="        for there in [primary]:\n            if theirs",
         test="driver/test_default_streams.py::"
         "test_an_array_of_another_library_on_another_device_is_used_in_order[Interface-default-copy zero]",
     ),
@@ -4804,8 +4804,8 @@ CORRECTIONS = [
         "a fourth attack",
         "page-locked memory of others is read before another device has written it",
         "gpu/memory/ordering.py",
-        old="        for home in held_contexts() if there is None else (there,):",
-        new="        for home in (there or primary,):",
+        old="        for home in contexts_of(thing):",
+        new="        for home in [device_of(thing) or primary]:",
         test="driver/test_default_streams.py::"
         "test_page_locked_memory_of_others_is_ready_for_each_device[default-own-copy]",
     ),
@@ -5117,8 +5117,8 @@ CORRECTIONS = [
         "a fifth reading",
         "page-locked memory whose exporter names no stream waits for one device",
         "gpu/for_arrays.py",
-        old="        for primary in contexts_of(made) or [some_context()]:\n            Device(primary.ordinal).synchronize()",
-        new="        Device((made._place.device or ('cuda', 0))[1] or 0).synchronize()",
+        old="        for primary in contexts_of(made) or [some_context()]:\n",
+        new="        for primary in [device_of(made) or some_context()]:\n",
         test="driver/test_default_streams.py::test_page_locked_memory_of_others_belongs_to_no_device[before version 3]",
         mode="lazy",
     ),
@@ -5181,8 +5181,8 @@ CORRECTIONS = [
         "a fourth attack",
         "page-locked memory of others is ready for one device only",
         "gpu/for_arrays.py",
-        old="[its] if its is not None else held_contexts() or [some_context()]",
-        new="[its or some_context()]",
+        old="follow_each(contexts_of(made) or [some_context()], using, pending)",
+        new="follow_each([device_of(made) or some_context()], using, pending)",
         test="driver/test_default_streams.py::"
         "test_page_locked_memory_whose_exporter_names_a_stream_is_ready_for_each_device[kernel]",
         mode="lazy",
@@ -5283,8 +5283,8 @@ CORRECTIONS = [
         "a fifth attack",
         "a view of page-locked memory of others without a stream does not wait for the legacy one",
         "gpu/memory/ordering.py",
-        old="                follow(primary, consumer, home, _LEGACY)",
-        new="                pass",
+        old="        follow_each(homes, consumer, _LEGACY)",
+        new="        pass",
         test="driver/test_view_stream.py::"
         "test_page_locked_memory_that_is_viewed_for_another_stream_is_ready[theirs-none]",
         mode="lazy",
@@ -5461,6 +5461,15 @@ CORRECTIONS = [
         old="        finish_given(stream, target, source)\n",
         new="        finish_given(None, target, source)\n",
         test="driver/test_capture_order.py::test_page_locked_memory_of_others_in_order[number-copy of its parts]",
+    ),
+    Correction(
+        "a fifth attack",
+        "what a library hands over by our exchange table is taken as ready, and its managed memory as of device 0",
+        "arrays/exchange_table.py",
+        old="            gpu.finish_view(made, None)\n",
+        new="            pass\n",
+        test="driver/test_default_streams.py::"
+        "test_4_9_what_our_exchange_table_is_given_is_ready_on_the_stream_that_it_names[managed]",
     ),
 ]
 
