@@ -2885,7 +2885,7 @@ CORRECTIONS = [
         "a third attack of an hour",
         "nothing waits for earlier work of the default stream while a capture bars it",
         "gpu/graphs/recording.py",
-        old="            if not self.stream.is_nonblocking:",
+        old="            if not stream.is_nonblocking:",
         new="            if False:",
         test="driver/test_capture_order.py::test_work_of_the_default_stream_before_a_capture_that_bars_it[copy]",
         mode="lazy",

@@ -163,14 +163,15 @@ class Recording:
         `capturing`. All of it is there before the number is known: another thread may look at the registers as soon as
         the stream is captured, and a __del__ may close something in this thread.
         """
-        primary, handle, queue = self._primary, self.stream.handle, arguments[0]
+        stream: Any = self.stream
+        primary, handle, queue = self._primary, stream.handle, arguments[0]
         notes: Notes = [(captured_on, primary.ordinal), (capturing, self._kept)]
         try:
             _write(notes, NEXT)
             _let_waits_end()
             earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
             notes.append((before, {} if earlier is None else {handle: earlier}))
-            if not self.stream.is_nonblocking:  # the capture will bar the default stream
+            if not stream.is_nonblocking:  # the capture will bar the default stream
                 notes.append((legacy_before, legacy_end(primary)))
             _write(notes, NEXT)
             invalidate()  # from now on, each launch keeps its module if it is captured
