@@ -99,6 +99,50 @@ def test_ptxas_still_says_so(tmp_path: Path, target: str, head: str, file: str) 
     assert not [text for text in judged("refuses", file)[::10] if takes(one(text))]
 
 
+# -- what newer versions and architectures introduced: an instruction, a head that has it, and heads that do not
+
+INTRODUCED = [
+    *(
+        (f"mov.u32 %r1, %{name};", "7.8 sm_90", "7.7 sm_87", "9.0 sm_89")
+        for name in ("clusterid.x", "nclusterid.y", "cluster_ctaid.z", "cluster_nctaid.x", "cluster_ctarank",
+                     "cluster_nctarank")
+    ),
+    ("cvt.u64.u32 %rd1, %cluster_ctarank;", "7.8 sm_90", "9.0 sm_89"),
+    ("mov.pred %p1, %is_explicit_cluster;", "7.8 sm_90", "7.7 sm_87", "9.0 sm_89"),
+    ("mov.u32 %r1, %aggr_smem_size;", "8.1 sm_90", "8.0 sm_90", "9.0 sm_89"),
+    ("mov.b32 %r1, %reserved_smem_offset_begin;", "7.6 sm_80", "7.5 sm_80", "9.0 sm_75"),
+    ("mov.u64 %rd1, %current_graph_exec;", "8.0 sm_50", "7.8 sm_90"),
+]  # fmt: skip
+
+
+def headed(head: str, instruction: str) -> str:
+    """Return a module of a version and an architecture, with one instruction."""
+    return ".version {}\n.target {}\n.address_size 64\n".format(*head.split()) + VARIABLES + one(instruction)
+
+
+@together("row", INTRODUCED)
+def test_what_is_newer_than_the_module_is_refused(row: tuple[str, ...]) -> None:
+    instruction, takes, *refuses = row
+    Machine(headed(takes, instruction), architecture=(12, 0))
+    for head in refuses:
+        assert rejection(headed(head, instruction), architecture=(12, 0)).line == 9
+
+
+@needs_ptxas
+@pytest.mark.heavy
+def test_ptxas_takes_and_refuses_the_same_versions(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptx"
+
+    def takes(head: str, instruction: str) -> bool:
+        path.write_text(headed(head, instruction))
+        arch = re.sub("sm_[5-7].", "sm_75", head.split()[1])
+        done = subprocess.run(["ptxas", f"-arch={arch}", "-O0", path, "-o", tmp_path / "out"], capture_output=True)
+        return done.returncode == 0
+
+    for instruction, *heads in INTRODUCED:
+        assert [head for head in heads if takes(head, instruction)] == heads[:1], instruction
+
+
 # -- the image as a whole
 
 

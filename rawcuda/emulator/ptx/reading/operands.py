@@ -4,8 +4,8 @@ Names are looked up here, in the scope in which they are used. A name that is no
 labels and callees may come later in the text.
 
 A special register is a row: its type, a Python expression over names of the generated code (`tx ty tz t`, the thread's
-index and its linear number; `B`, the block; `L`, the launch), and whether it is the same for a whole block and computed
-once.
+index and its linear number; `B`, the block; `L`, the launch), whether it is the same for a whole block and computed
+once, and the PTX version and the architecture that introduced it.
 
 Source       PTX ISA, "Instruction Operands", "Special Registers"
 Read next    parser.py
@@ -39,7 +39,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .syntax import Operand
 
-__all__ = ["OperandReader", "RESERVED", "SPECIAL", "least_for"]
+    Since = tuple[tuple[int, int], tuple[int, int]]
+
+__all__ = ["OperandReader", "RESERVED", "SPECIAL"]
 
 MOST_ITEMS = 4096
 RESERVED = 1024  # bytes of shared memory that the system reserves in each block; cooperative groups use the second half
@@ -216,34 +218,40 @@ class OperandReader:
         return value.value - (value.value >> 63 << 64)
 
 
-def _rows() -> dict[str, tuple[str, str, bool]]:
-    rows: dict[str, tuple[str, str, bool]] = {}  # name -> type, expression, whether it is the same for a whole block
+_FIRST: Since = ((1, 0), (1, 0))
+_CLUSTERS: Since = ((7, 8), (9, 0))
+_RESERVED: Since = ((7, 6), (8, 0))
 
-    def row(name: str, type: str, expression: str, uniform: bool = True) -> None:
-        rows[name] = (type, expression, uniform)
+
+def _rows() -> dict[str, tuple[str, str, bool, Since]]:
+    # name -> type, expression, whether it is the same for a whole block, the oldest .version and .target that have it
+    rows: dict[str, tuple[str, str, bool, Since]] = {}
+
+    def row(name: str, type: str, expression: str, uniform: bool = True, since: Since = _FIRST) -> None:
+        rows[name] = (type, expression, uniform, since)
 
     for at, axis in enumerate("xyz"):
         row(f"tid.{axis}", "u32", f"t{axis}", False)
         row(f"ntid.{axis}", "u32", f"L.n{axis}")
         row(f"ctaid.{axis}", "u32", f"B.{axis}")
         row(f"nctaid.{axis}", "u32", f"L.g{axis}")
-        row(f"clusterid.{axis}", "u32", f"B.cluster[{at}]")
-        row(f"nclusterid.{axis}", "u32", f"L.clusters[{at}]")
-        row(f"cluster_ctaid.{axis}", "u32", f"B.cluster_place[{at}]")
-        row(f"cluster_nctaid.{axis}", "u32", f"L.cluster[{at}]")
+        row(f"clusterid.{axis}", "u32", f"B.cluster[{at}]", since=_CLUSTERS)
+        row(f"nclusterid.{axis}", "u32", f"L.clusters[{at}]", since=_CLUSTERS)
+        row(f"cluster_ctaid.{axis}", "u32", f"B.cluster_place[{at}]", since=_CLUSTERS)
+        row(f"cluster_nctaid.{axis}", "u32", f"L.cluster[{at}]", since=_CLUSTERS)
     row("tid.w", "u32", "0")
     row("ntid.w", "u32", "1")
     row("ctaid.w", "u32", "0")
     row("nctaid.w", "u32", "1")
-    row("cluster_ctarank", "u32", "B.cluster_rank")
-    row("cluster_nctarank", "u32", "L.cluster_size")
+    row("cluster_ctarank", "u32", "B.cluster_rank", since=_CLUSTERS)
+    row("cluster_nctarank", "u32", "L.cluster_size", since=_CLUSTERS)
     row("laneid", "u32", "t & 31", False)
     row("warpid", "u32", "t >> 5", False)
     row("nwarpid", "u32", "L.warps")
     row("smid", "u32", "B.number % L.multiprocessors")
     row("nsmid", "u32", "L.multiprocessors")
     row("gridid", "u64", "L.number")
-    row("is_explicit_cluster", "pred", "L.explicit_cluster")
+    row("is_explicit_cluster", "pred", "L.explicit_cluster", since=_CLUSTERS)
     row("lanemask_eq", "u32", "1 << (t & 31)", False)
     row("lanemask_lt", "u32", "(1 << (t & 31)) - 1", False)
     row("lanemask_le", "u32", "(2 << (t & 31)) - 1", False)
@@ -257,8 +265,8 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     row("globaltimer_hi", "u32", "L.nanoseconds() >> 32", False)
     row("total_smem_size", "u32", "L.allocated_shared()")
     row("dynamic_smem_size", "u32", "L.dynamic_shared")
-    row("aggr_smem_size", "u32", f"L.allocated_shared() + {RESERVED}")
-    row("current_graph_exec", "u64", "0")
+    row("aggr_smem_size", "u32", f"L.allocated_shared() + {RESERVED}", since=((8, 1), (9, 0)))
+    row("current_graph_exec", "u64", "0", since=((8, 0), (1, 0)))
     row("envreg1", "b32", "L.workspace() >> 32")
     row("envreg2", "b32", "L.workspace() & 0xffffffff")
     for number in range(32):
@@ -268,18 +276,9 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
         row(f"pm{number}", "u32", "0")
         row(f"pm{number}_64", "u64", "0")
     for word, place in (("begin", 0), ("end", RESERVED), ("0", 0), ("1", RESERVED // 2)):
-        row(f"reserved_smem_offset_{word}", "b32", f"L.reserved_at + {place}")
-    row("reserved_smem_offset_cap", "b32", str(RESERVED))
+        row(f"reserved_smem_offset_{word}", "b32", f"L.reserved_at + {place}", since=_RESERVED)
+    row("reserved_smem_offset_cap", "b32", str(RESERVED), since=_RESERVED)
     return rows
 
 
 SPECIAL = _rows()
-
-
-def least_for(name: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the oldest PTX version and the oldest architecture that have a special register."""
-    if name.startswith("reserved_smem"):
-        return (7, 6), (8, 0)
-    if name == "aggr_smem_size":
-        return ((8, 1), (9, 0))
-    return ((1, 0), (1, 0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 
-from ...reading.operands import SPECIAL, least_for
+from ...reading.operands import SPECIAL
 from ...reading.syntax import (
     BITS,
     Float,
@@ -238,8 +238,7 @@ class Emitter:
 
     def special(self, operand: Special) -> str:
         """Return the expression of a special register."""
-        expression = SPECIAL[operand.name][1]
-        version, architecture = least_for(operand.name)
+        _, expression, uniform, (version, architecture) = SPECIAL[operand.name]
         if self.unit.module.version < version:
             wanted = "PTX ISA .version {}.{} or later".format(*version)
             raise self.reject(f"Feature '%{operand.name}' requires {wanted}")
@@ -247,7 +246,7 @@ class Emitter:
             raise self.reject(
                 f"Feature '%{operand.name}' requires .target sm_{architecture[0]}{architecture[1]} or higher"
             )
-        self.needs_place = self.needs_place or not SPECIAL[operand.name][2]
+        self.needs_place = self.needs_place or not uniform
         self.needs_block = self.needs_block or "B." in expression
         return expression
 

@@ -184,7 +184,7 @@ class BaseWriter:
     def special(self, operand: Special) -> str:
         """Return the expression of a special register."""
         name = operand.name
-        kind, text, _ = SPECIAL[name]
+        kind, text, *_ = SPECIAL[name]
         if name in _BY_THREAD:
             return f"M.special(g, {name!r})"
         if "cluster" in name or "reserved" in name or "B." in text:
