@@ -143,6 +143,75 @@ def test_ptxas_takes_and_refuses_the_same_versions(tmp_path: Path) -> None:
         assert [head for head in heads if takes(head, instruction)] == heads[:1], instruction
 
 
+# -- calls: a parameter, arguments or results that fit, and others that do not
+
+PASSED = (
+    ".reg .b32 b; .reg .u32 u; .reg .f32 f; .reg .b64 d; .reg .u64 ud; .reg .f64 fd; .reg .b16 h; .reg .f16x2 hh; "
+    ".reg .v2 .f32 v; .param .b32 pb; .param .f32 pf; .param .u32 pu; .param .align 8 .b32 pw; .param .b64 pd; "
+    ".param .align 4 .b8 bytes[8]; .param .align 4 .b32 words[2]; .param .align 8 .b8 wide[8];"
+)
+PARAMETERS = [
+    (".reg .b32 p", "b u f hh", "h d fd v"),
+    (".reg .u32 p", "b u hh", "f h d"),
+    (".reg .f32 p", "b f hh", "u h d"),
+    (".reg .b64 p", "d ud fd", "b f"),
+    (".reg .f64 p", "d fd", "ud b f"),
+    (".reg .v2 .u32 p", "v", "b u"),
+    (".param .b32 p", "b u f pb pf pu", "h d pw pd bytes k gv a %clock64"),
+    (".param .u32 p", "b u pb pu", "f pf d"),
+    (".param .align 8 .b32 p", "pw", "b pb pd"),
+    (".param .align 4 .b8 p[8]", "bytes words", "wide d pd pb"),
+    (".param .b64 p", "d pd", "wide bytes b"),
+    (".param .b16 p", "h", "b hh"),
+    (".reg .u16 p", "", "h"),
+]
+CONSTANTS = [
+    (".reg .u32 p", "1", "1.5"),
+    (".param .b32 p", "1 1.5", ""),
+    (".reg .f32 p", "1.5", "1"),
+    (".param .align 8 .b32 p", "1", ""),
+    (".param .align 4 .b8 p[8]", "", "1"),
+]
+ARGUMENT, RESULT = ".func g({}) {{ ret; }} call g, ({});", ".func ({}) g() {{ ret; }} call ({}), g;"
+CALLS = [
+    (form.format(parameter, given), fits)
+    for rows, forms in ((PARAMETERS, (ARGUMENT, RESULT)), (CONSTANTS, (ARGUMENT,)))
+    for form in forms
+    for parameter, good, bad in rows
+    for words, fits in ((good, True), (bad, False))
+    for given in words.split()
+]
+
+
+def calling(call: str) -> str:
+    """Return a module with a function, and a kernel that calls it."""
+    function, brace, instruction = call.partition("} ")
+    kernel = f".visible .entry k(.param .u64 a)\n{{ {PASSED}\n{instruction}\nret;\n}}\n"
+    return f".version 8.3\n.target sm_90\n.address_size 64\n{VARIABLES}{function}{brace}\n{kernel}"
+
+
+@together("row", CALLS)
+def test_arguments_and_results_have_the_type_of_their_parameter(row: tuple[str, bool]) -> None:
+    call, fits = row
+    if fits:
+        Machine(calling(call))
+    else:
+        assert rejection(calling(call)).line == 8
+
+
+@needs_ptxas
+@pytest.mark.heavy
+def test_ptxas_compares_the_same_types(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptx"
+
+    def takes(call: str) -> bool:
+        path.write_text(calling(call))
+        done = subprocess.run(["ptxas", "-arch=sm_90", "-O0", path, "-o", tmp_path / "out"], capture_output=True)
+        return done.returncode == 0
+
+    assert not [call for call, fits in CALLS if takes(call) != fits]
+
+
 # -- the image as a whole
 
 

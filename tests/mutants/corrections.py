@@ -5479,6 +5479,14 @@ CORRECTIONS = [
         new="_CLUSTERS: Since = ((1, 0), (1, 0))",
         test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
     ),
+    Correction(
+        "a fifth attack",
+        "a call passes values of another type or width than its parameters have",
+        "emulator/ptx/translating/emitting/control.py",
+        old='        if not fine:\n            raise self.reject(f"Type of argument',
+        new='        if False:\n            raise self.reject(f"Type of argument',
+        test="emulator/test_ptx_rejected.py::test_arguments_and_results_have_the_type_of_their_parameter",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ...reading.syntax import (
     BITS,
     Address,
+    Float,
     Function,
     Instruction,
     Int,
@@ -26,7 +27,7 @@ from ...reading.syntax import (
     Vector,
     signature,
 )  # fmt: skip
-from ..table.forms import check_read, check_written
+from ..table.forms import check_read, check_written, fits
 from .convert import ConvertEmitter
 from .emit import FLOAT_TYPES, Note, mask
 
@@ -41,6 +42,14 @@ _UPDATES = {
     "and": "{old} & {b}", "or": "{old} | {b}", "xor": "{old} ^ {b}", "exch": "{b}",
     "inc": "0 if {old} >= {b} else {old} + 1", "dec": "{b} if {old} == 0 or {old} > {b} else {old} - 1",
 }  # fmt: skip
+_NEVER_PASSED = ("pred", "u8", "s8", "u16", "s16")  # to functions, as scalars; .b8, .b16 and .f16 are
+
+
+def _alignment(held: Variable | Register) -> int:
+    """Return the alignment of a variable or a register, in bytes."""
+    if isinstance(held, Variable):
+        return max(held.alignment, held.element)
+    return BITS[held.type] // 8
 
 
 class ControlEmitter(ConvertEmitter):
@@ -187,11 +196,43 @@ class ControlEmitter(ConvertEmitter):
             return f"T.{callee.name.strip('_')}({', '.join(texts)})"
         raise self.reject(f"Unresolved extern function '{callee.name[:80]}'")
 
+    def _check_passed(self, given: Operand, wanted: Variable | Register) -> None:
+        """Check that an argument or a result has the type and the alignment of its parameter, as ptxas does."""
+        held: Variable | Register | None = None
+        if isinstance(given, Register):
+            held = given
+        elif isinstance(given, Symbol) and isinstance(given.target, Variable) and given.target.space == "param":
+            held = given.target
+            if held in (*self.function.parameters, *self.function.returns):
+                raise self.reject(f"Formal parameter '{held.name[:80]}' cannot be used as argument to call")
+        elif not isinstance(given, (Int, Float)):
+            raise self.reject("Call argument has illegal state space")
+        type = wanted.type
+        array = isinstance(held, Variable) and not held.scalar
+        if isinstance(wanted, Variable) and not wanted.scalar:
+            fine = isinstance(held, Variable) and array and held.size == wanted.size
+        elif isinstance(given, Int):
+            fine = type[0] in "bus"
+        elif isinstance(given, Float):
+            fine = type[0] in "bf" and (type != "f16x2" or given.single is not None)
+        elif isinstance(held, Register) and "." in held.name:  # a part of a vector, of which only the width counts
+            fine = BITS[held.type] == BITS[type]
+        else:
+            has, wants = ("b32" if each == "f16x2" else each for each in (held.type if held else "", type))
+            fine = not array and fits(has, wants, False)
+        if type in _NEVER_PASSED and "." not in wanted.name:
+            raise self.reject(f"Passing parameters of the type '.{type}' to device functions is not supported")
+        if not fine:
+            raise self.reject(f"Type of argument does not match formal parameter '{wanted.name[:80]}'")
+        if held is not None and _alignment(held) != _alignment(wanted):
+            raise self.reject(f"Alignment of argument does not match formal parameter '{wanted.name[:80]}'")
+
     def _argument(self, argument: Operand, wanted: Variable | Register) -> str:
-        if isinstance(argument, Symbol) and isinstance(argument.target, Variable) and argument.target.space == "param":
+        self._check_passed(argument, wanted)
+        if isinstance(argument, Symbol) and isinstance(argument.target, Variable):
             variable = argument.target
-            if not isinstance(wanted, Variable) or variable.size != wanted.size or variable.scalar != wanted.scalar:
-                raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
+            if not isinstance(wanted, Variable):
+                raise self.reject(f"Argument '{variable.name[:80]}' is a variable, and the parameter is a register")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
                 if self.slot_is_float(wanted):
@@ -203,8 +244,6 @@ class ControlEmitter(ConvertEmitter):
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):
-            if not wanted.scalar:
-                raise self.reject("A register does not fit an array parameter")
             if self.slot_is_float(wanted):
                 type = wanted.type
             else:
@@ -214,8 +253,6 @@ class ControlEmitter(ConvertEmitter):
             self._same_element(argument, wanted)
             if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
                 return self.kept(argument, type)
-        if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
-            raise self.reject("Type of an argument does not match the parameter")
         return self.kept(argument, type)
 
     def _same_element(self, argument: Operand, wanted: Variable | Register) -> None:
@@ -233,9 +270,10 @@ class ControlEmitter(ConvertEmitter):
         for name, result, shape in zip(names, returns, given):
             if isinstance(result, Sink):
                 continue
-            if isinstance(result, Symbol) and isinstance(result.target, Variable) and result.target.space == "param":
-                if not isinstance(shape, Variable) or shape.size != result.target.size:
-                    raise self.reject("Type or size of the result does not match")
+            self._check_passed(result, shape)
+            if isinstance(result, Symbol) and isinstance(result.target, Variable):
+                if not isinstance(shape, Variable):
+                    raise self.reject(f"Result '{result.target.name[:80]}' is a variable, and not a register")
                 has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
                 if has != wants:
                     if wants:
