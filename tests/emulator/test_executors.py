@@ -146,7 +146,7 @@ def instructions() -> list[tuple[str, list[Any]]]:
     for opcode in TABLE.opcodes():
         for row in TABLE._rows[opcode] if opcode not in ELSEWHERE else ():
             form = Form(row)
-            if form.architecture > (9, 0) or form.result in ("!carry",):
+            if form.since[1] > (9, 0) or form.result in ("!carry",):
                 continue
             words = [[""] * (not required) + sorted(each) for _, each, required in form.choices]
             for types in products([sorted(group) for group in form.types]):

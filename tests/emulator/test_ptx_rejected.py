@@ -112,6 +112,39 @@ INTRODUCED = [
     ("mov.u32 %r1, %aggr_smem_size;", "8.1 sm_90", "8.0 sm_90", "9.0 sm_89"),
     ("mov.b32 %r1, %reserved_smem_offset_begin;", "7.6 sm_80", "7.5 sm_80", "9.0 sm_75"),
     ("mov.u64 %rd1, %current_graph_exec;", "8.0 sm_50", "7.8 sm_90"),
+    # words that several instructions share
+    ("ld.weak.u32 %r1, [%rd1];", "6.0 sm_70", "9.0 sm_60"),
+    ("red.release.add.u32 [%rd1], %r1;", "6.0 sm_70", "9.0 sm_60"),
+    ("atom.relaxed.add.u32 %r1, [%rd1], 1;", "6.0 sm_70", "9.0 sm_60"),
+    ("atom.cta.add.u32 %r1, [%rd1], 1;", "6.0 sm_60", "9.0 sm_50"),
+    ("atom.shared::cta.add.u32 %r1, [sv], 1;", "7.8 sm_50", "7.7 sm_87"),
+    ("isspacep.shared::cta %p1, %rd1;", "7.8 sm_50", "7.7 sm_87"),
+    ("ld.L1::no_allocate.u32 %r1, [%rd1];", "7.4 sm_70", "7.3 sm_86", "9.0 sm_60"),
+    ("st.L1::evict_last.u32 [%rd1], %r1;", "7.4 sm_70", "7.3 sm_86", "9.0 sm_60"),
+    ("ld.global.L2::128B.u32 %r1, [gv];", "7.4 sm_75", "7.3 sm_86", "9.0 sm_70"),
+    ("cvt.rn.satfinite.f16.f32 %h1, %f1;", "8.1 sm_70", "8.0 sm_90", "9.0 sm_60"),
+    # forms of one instruction
+    ("bar.cta.sync 0;", "7.8 sm_50", "7.7 sm_87"),
+    ("barrier.cta.arrive 0, 32;", "7.8 sm_50", "7.7 sm_87"),
+    ("isspacep.param %p1, %rd1;", "7.7 sm_70", "7.6 sm_87", "9.0 sm_60"),
+    ("cvta.param::entry.u64 %rd1, %rd2;", "8.3 sm_70", "8.2 sm_90", "9.0 sm_60"),
+    ("set.eq.u16.f16 %h1, %h2, %h3;", "6.5 sm_70", "6.4 sm_75", "9.0 sm_52"),
+    ("set.eq.u32.bf16 %r1, %h2, %h3;", "7.8 sm_90", "9.0 sm_89"),
+    ("set.lt.f16x2.f16x2 %r1, %r2, %r3;", "6.0 sm_53", "9.0 sm_52"),
+    ("red.add.noftz.f16 [%rd1], %h1;", "6.3 sm_70", "6.2 sm_70", "9.0 sm_60"),
+    ("atom.add.noftz.bf16x2 %r1, [%rd1], %r2;", "7.8 sm_90", "9.0 sm_89"),
+    ("tanh.approx.bf16x2 %r1, %r2;", "7.8 sm_90", "9.0 sm_89"),
+    ("cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;", "8.1 sm_89", "8.0 sm_89", "9.0 sm_87"),
+    ("max.f32 %f1, %f2, %f3, %f4;", "8.8 sm_100", "8.7 sm_100", "9.0 sm_90"),
+    ("ld.v8.u32 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%rd1];", "8.8 sm_100", "8.7 sm_100", "9.0 sm_90"),
+    ("redux.sync.min.f32 %f1, %f2, %r1;", "8.6 sm_100a", "8.6 sm_100", "8.7 sm_120a"),
+    ("cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;", "8.7 sm_100a", "8.8 sm_100f", "8.7 sm_120a"),
+    ("mbarrier.arrive.release.cta.b64 %rd1, [%rd2];", "8.0 sm_80", "7.8 sm_90", "9.0 sm_75"),
+    ("mbarrier.arrive.relaxed.cta.b64 %rd1, [%rd2];", "8.6 sm_90", "8.5 sm_90", "9.0 sm_89"),
+    ("mbarrier.test_wait.acquire.cta.b64 %p1, [%rd1], %rd2;", "8.0 sm_80", "7.8 sm_90", "9.0 sm_75"),
+    ("mbarrier.try_wait.relaxed.cta.b64 %p1, [%rd1], %rd2;", "8.6 sm_90", "8.5 sm_90", "9.0 sm_89"),
+    (".reg .b128 %q;", "8.3 sm_70", "8.2 sm_90", "9.0 sm_60"),
+    ("{ .shared .b128 q; }", "8.3 sm_70", "8.2 sm_90", "9.0 sm_60"),
 ]  # fmt: skip
 
 
@@ -123,9 +156,12 @@ def headed(head: str, instruction: str) -> str:
 @together("row", INTRODUCED)
 def test_what_is_newer_than_the_module_is_refused(row: tuple[str, ...]) -> None:
     instruction, takes, *refuses = row
-    Machine(headed(takes, instruction), architecture=(12, 0))
-    for head in refuses:
-        assert rejection(headed(head, instruction), architecture=(12, 0)).line == 9
+    for head in (takes, *refuses):
+        architecture = divmod(int(head.split("sm_")[1].rstrip("af")), 10)
+        if head is takes:
+            Machine(headed(head, instruction), architecture=architecture)
+        else:
+            assert rejection(headed(head, instruction), architecture=architecture).line == 9
 
 
 @needs_ptxas

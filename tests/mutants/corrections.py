@@ -5487,6 +5487,46 @@ CORRECTIONS = [
         new='        if False:\n            raise self.reject(f"Type of argument',
         test="emulator/test_ptx_rejected.py::test_arguments_and_results_have_the_type_of_their_parameter",
     ),
+    Correction(
+        "a fifth attack",
+        "the emulator takes modifiers in versions and architectures that do not have them",
+        "emulator/ptx/translating/table/forms.py",
+        old="        if word in _SINCE and",
+        new='        if word in ("bf16", "cluster") and',
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
+    Correction(
+        "a fifth attack",
+        "a modifier of one form has no version and architecture of its own",
+        "emulator/ptx/translating/table/forms.py",
+        old="                self.later[name] = _since(since)",
+        new="                pass",
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
+    Correction(
+        "a fifth attack",
+        "declarations of b128 are taken in versions without the type",
+        "emulator/ptx/reading/parser.py",
+        old='".b128" in tokens.texts:',
+        new='".b129" in tokens.texts:',
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
+    Correction(
+        "a fifth attack",
+        "vectors of 256 bits are taken in versions without them",
+        "emulator/ptx/translating/emitting/access.py",
+        old="module.version >= (8, 8) and",
+        new="module.version >= (1, 0) and",
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
+    Correction(
+        "a fifth attack",
+        "formats of 8 bits are taken for sm_89 in versions before 8.1",
+        "emulator/ptx/translating/emitting/emit_small.py",
+        old="if module.version < (8, 1) and",
+        new="if module.version < (1, 1) and",
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
 ]
 
 

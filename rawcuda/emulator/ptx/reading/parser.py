@@ -113,6 +113,10 @@ class _Parser:
         while tokens.text in (".file", ".pragma"):
             self._ignorable()
         read_header(tokens, made, self.architecture, self.newest)
+        if (made.version < (8, 3) or made.architecture < (7, 0)) and ".b128" in tokens.texts:
+            line = tokens.line_of(tokens.places[tokens.texts.index(".b128")])
+            words = "requires PTX ISA .version 8.3 or later, and .target sm_70 or higher"
+            raise Rejected.at(line, f"Feature 'Type .b128' {words}")
 
     def _ignorable(self) -> bool:
         """Skip a directive that does not affect execution; tell whether there was one."""

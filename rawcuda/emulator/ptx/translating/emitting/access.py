@@ -170,7 +170,9 @@ class AccessEmitter(CheckEmitter):
             if not isinstance(operand, Vector) or operand.round or len(operand.items) != count:
                 raise self.mismatch(instruction)
             items = operand.items
-            if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu":
+            module = self.unit.module
+            wide = module.version >= (8, 8) and module.architecture >= (10, 0) and type != "b128"
+            if wide and instruction.opcode != "ldu":
                 most = 256
             else:
                 most = 128

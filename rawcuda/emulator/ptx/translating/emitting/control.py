@@ -443,8 +443,9 @@ class ControlEmitter(ConvertEmitter):
         else:
             value = self.value(source, shape.type)
         if shape.type == "f32":
-            if self.unit.module.target[-1] not in "af":
-                raise self.reject("Feature 'redux.f32' requires an architecture-specific .target such as sm_100a")
+            module = self.unit.module
+            if module.target[-1] not in "af" or module.architecture[0] != 10:
+                raise self.reject(f"Instruction 'redux.f32' not supported on .target '{module.target}'")
             if "abs" in shape.chosen:
                 value = f"abs({value})"
             verb = f"{verb}.{'NaN' if 'NaN' in shape.chosen else 'f32'}"

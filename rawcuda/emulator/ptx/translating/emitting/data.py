@@ -158,15 +158,10 @@ class DataEmitter(AccessEmitter):
         else:
             suffix = ""
         a, b = values["a"], values["b"]
-        architecture = self.unit.module.architecture
-        if shape.type == "f32" and ("c" in values and architecture < (10, 0) or suffix and architecture < (8, 0)):
-            if "c" in values:
-                least = "sm_100"
-            else:
-                least = "sm_80"
-            raise self.reject(
-                f"Feature '{instruction.text}' with {len(values)} input operands requires .target {least} or higher"
-            )
+        module = self.unit.module
+        if "c" in values and (module.version < (8, 8) or module.architecture < (10, 0)):
+            words = "requires PTX ISA .version 8.8 or later, and .target sm_100 or higher"
+            raise self.reject(f"Feature '{instruction.text}' with {len(values)} input operands {words}")
         if "abs" in shape.chosen and "c" not in values and "xorsign" not in shape.chosen:
             raise self.reject("Modifier '.abs' requires modifier '.xorsign'")
         if "xorsign" in shape.chosen:

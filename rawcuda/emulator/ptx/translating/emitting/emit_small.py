@@ -73,10 +73,15 @@ class SmallEmitter(ControlEmitter):
     def _specific(self, instruction: Instruction, shape: Shape) -> None:
         """Reject formats and modes that only the targets of one architecture or family have."""
         words = {word[:4] for word in shape.types}
-        if ("rs" in shape.chosen or words & {"e2m1", "e2m3", "e3m2", "ue8m"}) and self.unit.module.target[
-            -1
-        ] not in "af":
+        module = self.unit.module
+        if "rs" in shape.chosen:
+            fine = module.target[-1] == "a" and module.architecture[0] == 10
+        else:
+            fine = module.target[-1] in "af" or not words & {"e2m1", "e2m3", "e3m2", "ue8m"}
+        if not fine:
             raise self.reject(f"Feature '{instruction.text}' requires an architecture-specific .target such as sm_100a")
+        if module.version < (8, 1) and module.architecture < (9, 0):  # sm_89 is older, and got the formats later
+            raise self.reject(f"Feature '{instruction.text}' requires PTX ISA .version 8.1 or later")
 
     # -- video instructions
 

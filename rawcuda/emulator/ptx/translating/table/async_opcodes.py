@@ -28,10 +28,9 @@ def _mbarrier() -> list[Row]:
         ("mbarrier .pending_count @7.0 @sm_80", "b64", "d:u32 a:u64", "!mbarrier", ""),
     ]
     for verb in ("arrive", "arrive_drop"):
-        for order, since in (("", "@7.0 @sm_80"), (" .release .scope:ctas", "@8.0 @sm_90"),
-                             (" .relaxed .scope:ctas", "@8.0 @sm_90")):  # fmt: skip
+        for order in ("", " .release@8.0 .scope:ctas", " .relaxed@8.6@sm_90 .scope:ctas"):
             rows += [
-                (f"mbarrier .{verb}{order} .incta? {since}", "b64", f"d:u64_ m:mem a?:{count}", "!mbarrier", ""),
+                (f"mbarrier .{verb}{order} .incta? @7.0 @sm_80", "b64", f"d:u64_ m:mem a?:{count}", "!mbarrier", ""),
                 (f"mbarrier .{verb}{order} .shared::cluster @8.0 @sm_90", "b64", f"d:sink m:mem a?:{count}",
                  "!mbarrier", ""),
                 (f"mbarrier .{verb} .expect_tx{order} .incta? @8.0 @sm_90", "b64", "d:u64_ m:mem a:u32", "!mbarrier",
@@ -50,11 +49,11 @@ def _mbarrier() -> list[Row]:
         for order in ("", " .relaxed .scope:ctas"):
             rows.append((f"mbarrier .{verb}{order} .incluster? @8.0 @sm_90", "b64", "m:mem a:u32", "!mbarrier", ""))
     for verb, since, more in (("test_wait", "@7.0 @sm_80", ""), ("try_wait", "@7.8 @sm_90", " c?:u32")):
-        for order, newer in (("", since), (" .sem:acquire|relaxed .scope:ctas", "@8.0 @sm_90")):
+        for order in ("", " .sem:acquire@8.0 .scope:ctas", " .sem:relaxed@8.6@sm_90 .scope:ctas"):
             rows += [
-                (f"mbarrier .{verb}{order} .incta? {newer}", "b64", f"d:pred m:mem a:u64{more}", "!mbarrier", ""),
-                (f"mbarrier .{verb} .parity{order} .incta? {newer if order or more else '@7.1 @sm_80'}", "b64",
-                 f"d:pred m:mem a:u32<2{more}", "!mbarrier", ""),
+                (f"mbarrier .{verb}{order} .incta? {since}", "b64", f"d:pred m:mem a:u64{more}", "!mbarrier", ""),
+                (f"mbarrier .{verb} .parity{order} .incta? {since} @7.1", "b64", f"d:pred m:mem a:u32<2{more}",
+                 "!mbarrier", ""),
             ]  # fmt: skip
     return rows
 

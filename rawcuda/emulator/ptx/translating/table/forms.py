@@ -8,7 +8,8 @@ The opcode table has rows of five or six columns, one row for each form of an op
 - modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
   the two, `.cop:ca|cg` also for one of the two, and stores it under the name `cop`. As in ptxas, their order does not
   matter.
-- `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
+- `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form, or the modifier before them
+  (`.cta?@7.8`), if they are part of its word.
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
   are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from ...reading.syntax import Operand
 
     Row = tuple[str, ...]
+    Since = tuple[tuple[int, int], tuple[int, int]]
 
 __all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "coordinate_types", "fits"]
 
@@ -67,7 +69,8 @@ SETS = {
     "cmp": "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
     "bool": "and or xor",
     "space": "global shared local const param shared::cta shared::cluster param::entry param::func",
-    "window": "global shared shared::cta shared::cluster local const param param::entry",
+    "window": "global shared shared::cta shared::cluster local const",
+    "parameters": "param param::entry",
     "atomspace": "global shared shared::cta shared::cluster",
     "incta": "shared shared::cta",
     "incluster": "shared shared::cta shared::cluster",
@@ -100,9 +103,12 @@ _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
 # modifier: the .version and the .target that every instruction with it needs
 _SINCE = {
-    "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
-    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (0, 0)),
-    "shared::cluster": ((7, 8), (9, 0)), "param::entry": ((8, 3), (0, 0)),
+    **dict.fromkeys("weak relaxed acquire release acq_rel".split(), ((6, 0), (7, 0))),
+    **dict.fromkeys(_SETS["evict"], ((7, 4), (7, 0))),
+    "L2::64B": ((7, 4), (7, 5)), "L2::128B": ((7, 4), (7, 5)), "L2::256B": ((7, 4), (8, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (7, 0)),
+    "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)),
+    "shared::cta": ((7, 8), (0, 0)), "shared::cluster": ((7, 8), (9, 0)), "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
 _REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx satfinite".split())  # ptxas accepts these twice
 
@@ -148,30 +154,39 @@ class Slot:
         return word
 
 
+def _since(words: list[str]) -> Since:
+    """Read words such as `8.0` and `sm_90`; the newest of each count."""
+    version = architecture = (0, 0)
+    for word in words:
+        if word[0] == "s":
+            architecture = max(architecture, (int(word[3:-1]), int(word[-1])))
+        else:
+            version = max(version, (int(word[0]), int(word[2:])))
+    return version, architecture
+
+
 class Form:
     """A parsed row."""
 
-    __slots__ = (
-        "opcode", "choices", "types", "slots", "result", "value", "vector", "least", "most", "version", "architecture",
-    )  # fmt: skip
+    __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "vector", "least", "most", "since", "later")
 
     def __init__(self, row: Row) -> None:
         words = row[0].split()
         self.opcode = words[0]
         self.choices: list[tuple[str, frozenset[str], bool]] = []
-        self.version = self.architecture = (0, 0)
+        self.since = _since([word[1:] for word in words if word[0] == "@"])
+        self.later: dict[str, Since] = {}  # those of modifiers
         for word in words[1:]:
-            if word[0] == "@":
-                if word[1] == "s":
-                    self.architecture = (int(word[4:-1]), int(word[-1]))
-                else:
-                    self.version = (int(word[1]), int(word[3:]))
+            word, *since = word.split("@")
+            if not word:
                 continue
             optional = word[-1] == "?"
             if "::" not in word:
                 name, _, words_of_it = word[1:].rstrip("?").partition(":")
             else:
                 name, _, words_of_it = (word[1:].rstrip("?"), "", "")
+            if since:
+                self.later[name] = _since(since)
             self.choices.append(
                 (name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional)
             )
@@ -300,25 +315,19 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
     """
     operands = instruction.operands
     form = shape.form
-    if version < form.version:
-        major, minor = form.version
-        raise Rejected.at(
-            instruction.line, f"Feature '{instruction.opcode}' requires PTX ISA .version {major}.{minor} or later"
-        )
-    if architecture < form.architecture:
-        major, minor = form.architecture
-        raise Rejected.at(
-            instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
-        )
+    needed = [(instruction.opcode, form.since)]
+    needed += [(f".{shape.chosen[name]}", since) for name, since in form.later.items() if name in shape.chosen]
     for word in instruction.modifiers:
         if word in _SINCE and not (word == "satfinite" and shape.result in ("!cvt_small", "!mma")):
-            (major, minor), (wide, narrow) = _SINCE[word]
-            if version < (major, minor):
-                raise Rejected.at(
-                    instruction.line, f"Feature '.{word}' requires PTX ISA .version {major}.{minor} or later"
-                )
-            if architecture < (wide, narrow):
-                raise Rejected.at(instruction.line, f"Feature '.{word}' requires .target sm_{wide}{narrow} or higher")
+            needed.append((f".{word}", _SINCE[word]))
+    for what, (oldest, least) in needed:
+        if version < oldest:
+            words = "PTX ISA .version {}.{} or later".format(*oldest)
+        elif architecture < least:
+            words = ".target sm_{}{} or higher".format(*least)
+        else:
+            continue
+        raise Rejected.at(instruction.line, f"Feature '{what}' requires {words}")
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
     if instruction.opcode == "cvt" and shape.result != "!cvt" and any(isinstance(each, Special) for each in operands):
