@@ -21,6 +21,7 @@ DECLARED = """
     .reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<9>; .reg .s32 %s<9>; .reg .u32 %u<9>; .reg .f32 %f<9>;
     .reg .b64 %rd<9>; .reg .u64 %ud<9>; .reg .f64 %fd<9>; .reg .u16 %uh<4>; .reg .f16 %hf<4>;
 """
+TX = ".mbarrier::complete_tx::bytes"
 VARIABLES = ".global .u32 gv; .shared .u32 sv; .const .u32 cv;\n"
 SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
 SM100A = ".version 8.8\n.target sm_100a\n.address_size 64\n" + VARIABLES
@@ -177,6 +178,41 @@ def test_ptxas_takes_and_refuses_the_same_versions(tmp_path: Path) -> None:
 
     for instruction, *heads in INTRODUCED:
         assert [head for head in heads if takes(head, instruction)] == heads[:1], instruction
+
+
+# -- state spaces: what an instruction takes without a modifier, but not with it
+
+SPACES = [
+    ("ld.volatile.shared.u32 %r1, [sv];", "ld.volatile.local.u32 %r1, [%rd1];"),
+    ("st.volatile.u32 [%rd1], %r1;", "st.volatile.local.u32 [%rd1], %r1;"),
+    ("ld.acquire.gpu.L2::64B.u32 %r1, [sv];", "ld.acquire.gpu.shared.L2::64B.u32 %r1, [sv];"),
+    ("ld.volatile.global.L2::64B.u32 %r1, [gv];", "ld.volatile.shared::cta.L2::64B.u32 %r1, [sv];"),
+    ("ld.relaxed.gpu.L1::evict_first.u32 %r1, [%rd1];", "ld.relaxed.gpu.shared.L1::evict_first.u32 %r1, [sv];"),
+    ("st.release.gpu.global.L1::no_allocate.u32 [gv], %r1;", "st.release.gpu.shared.L1::no_allocate.u32 [sv], %r1;"),
+    ("ld.v4.b64 {%rd1,%rd2,%rd3,%rd4}, [%rd5];", "ld.shared.v4.b64 {%rd1,%rd2,%rd3,%rd4}, [%rd5];"),
+    (f"st.async.weak.shared::cluster{TX}.v2.b64 [%r1], {{%rd1,%rd2}}, [%r2];",
+     f"st.async.weak.shared::cluster{TX}.v4.b64 [%r1], {{%rd1,%rd2,%rd3,%rd4}}, [%r2];"),
+    ("st.bulk.weak.shared::cta [%rd1], 16, 0;", "st.bulk.weak.shared [%rd1], 16, 0;"),
+]  # fmt: skip
+
+
+@together("row", SPACES)
+def test_modifiers_that_a_state_space_does_not_have(row: tuple[str, str]) -> None:
+    Machine(SM100A + one(row[0]), architecture=(10, 0))
+    assert rejection(SM100A + one(row[1]), architecture=(10, 0)).line == 9
+
+
+@needs_ptxas
+@pytest.mark.heavy
+def test_ptxas_refuses_the_same_state_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptx"
+
+    def takes(instruction: str) -> bool:
+        path.write_text(SM100A + one(instruction))
+        done = subprocess.run(["ptxas", "-arch=sm_100a", "-O0", path, "-o", tmp_path / "out"], capture_output=True)
+        return done.returncode == 0
+
+    assert not [row for row in SPACES if not takes(row[0]) or takes(row[1])]
 
 
 # -- calls: a parameter, arguments or results that fit, and others that do not

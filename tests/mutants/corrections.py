@@ -5527,6 +5527,30 @@ CORRECTIONS = [
         new="if module.version < (1, 1) and",
         test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
     ),
+    Correction(
+        "a fifth attack",
+        "volatile accesses of local memory are taken",
+        "emulator/ptx/translating/emitting/access.py",
+        old='if ordered and space in ("param", "const", "local"):',
+        new='if ordered and space in ("param", "const"):',
+        test="emulator/test_ptx_rejected.py::test_modifiers_that_a_state_space_does_not_have",
+    ),
+    Correction(
+        "a fifth attack",
+        "cache hints are taken for shared memory",
+        "emulator/ptx/translating/emitting/access.py",
+        old='if space not in ("", "global") and chosen.keys()',
+        new='if space in ("local",) and chosen.keys()',
+        test="emulator/test_ptx_rejected.py::test_modifiers_that_a_state_space_does_not_have",
+    ),
+    Correction(
+        "a fifth attack",
+        "vectors of 256 bits are taken for shared memory",
+        "emulator/ptx/translating/emitting/access.py",
+        old='            if wide and shape.chosen.get("space", "global") == "global":',
+        new="            if wide:",
+        test="emulator/test_ptx_rejected.py::test_modifiers_that_a_state_space_does_not_have",
+    ),
 ]
 
 

@@ -172,7 +172,8 @@ class AccessEmitter(CheckEmitter):
             items = operand.items
             module = self.unit.module
             wide = module.version >= (8, 8) and module.architecture >= (10, 0) and type != "b128"
-            if wide and instruction.opcode != "ldu":
+            wide = wide and "async" not in shape.chosen and instruction.opcode != "ldu"
+            if wide and shape.chosen.get("space", "global") == "global":
                 most = 256
             else:
                 most = 128
@@ -232,8 +233,10 @@ class AccessEmitter(CheckEmitter):
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
         ordered = chosen.get("sem", "weak") != "weak"
-        if ordered and (space in ("param", "const") or space == "local" and chosen["sem"] != "volatile"):
+        if ordered and space in ("param", "const", "local"):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
+        if space not in ("", "global") and chosen.keys() & {"evict", "evict2", "prefetch"}:
+            raise self.reject("State space incorrect for cache eviction and prefetching")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):
                 raise self.reject(f"Modifier '.{chosen['sem']}' requires scope with '{instruction.opcode}' instruction")

@@ -342,13 +342,13 @@ class AsyncEmitter(ClusterEmitter):
         self.needs_thread = True
         target, size, _ = instruction.operands
         assert isinstance(target, Address)
-        if "incta" in shape.chosen and not isinstance(target.base, Register):
+        if "shared::cta" in shape.chosen and not isinstance(target.base, Register):
             raise self.reject("Argument 0 of instruction 'st.bulk': must be register")
         if isinstance(size, Int) and size.value % 8:
             raise self.reject(
                 f"Argument 1 of instruction 'st.bulk': unexpected value '{size.value}', expected to be multiple of 8"
             )
-        where = self.everywhere(instruction, target, "shared" if "incta" in shape.chosen else "")
+        where = self.everywhere(instruction, target, "shared" if "shared::cta" in shape.chosen else "")
         self.put(f"store_zeros(T, {where}, {self.value(size, 'u64')}, {self.line})", Note("shared", "write", 8, "", 0))
 
     def do_tensor_prefetch(self, instruction: Instruction, shape: Shape) -> None:

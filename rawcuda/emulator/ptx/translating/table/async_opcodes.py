@@ -146,7 +146,7 @@ ASYNCHRONOUS: list[Row] = [
     (f"createpolicy .range .space:global? .{_LEVELS} .L2::evict_first|L2::evict_unchanged? @7.4 @sm_80", "b64",
      "d m:mem a:u32 b:u32", "!policy", ""),
     ("createpolicy .cvt .L2 @7.4 @sm_80", "b64", "d a:u64", "!policy", ""),
-    ("st .bulk .weak? .incta? @8.6 @sm_100", "", "m:mem a:u64 b:constant<1", "!st_bulk", ""),
+    ("st .bulk .weak? .shared::cta? @8.6 @sm_100", "", "m:mem a:u64 b:constant<1", "!st_bulk", ""),
     ("applypriority .space:global? .L2::evict_normal @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
     ("tensormap .replace .tile .global_address .map_space @8.3 @sm_90", "b1024 / b64", "m:mem a:b64",
      "!tensormap_replace", ""),
