@@ -215,6 +215,51 @@ def test_ptxas_refuses_the_same_state_spaces(tmp_path: Path) -> None:
     assert not [row for row in SPACES if not takes(row[0]) or takes(row[1])]
 
 
+# -- a register plus a constant: an instruction, and whether architectures before sm_90, and since, have it
+
+SUMS = [
+    ("add.u32 %r1, %r2+4, %r3;", True, True),
+    ("shfl.sync.idx.b32 %r1, %r2+4, %r3, %r4, %r5;", False, True),
+    ("shfl.sync.idx.b32 %r1, %r2, %r3, %r4, %r5+4;", False, True),
+    ("vote.sync.any.pred %p1, %p2, %r2+4;", False, True),
+    ("match.any.sync.b64 %r1, %rd2+4, %r3;", False, True),
+    ("redux.sync.add.u32 %r1, %r2+4, %r3;", False, True),
+    ("bar.warp.sync %r1+4;", False, True),
+    ("vadd.u32.u32.u32 %r1, %r2+4, %r3;", False, False),
+    ("activemask.b32 %r1+4;", False, False),
+    ("mov.u32 %r1+4, %r1;", False, False),
+    ("add.u32 %r1+4, %r1, %r3;", False, False),
+    ("shfl.sync.idx.b32 %r1+4, %r2, %r3, %r4, %r5;", False, False),
+]
+SUM_HEADS = ("8.8 sm_89", "8.8 sm_90")
+
+
+@together("row", SUMS)
+def test_a_sum_is_read_and_not_by_each_instruction(row: tuple[str, bool, bool]) -> None:
+    instruction, *taken = row
+    for head, takes in zip(SUM_HEADS, taken):
+        if takes:
+            Machine(headed(head, instruction), architecture=(9, 0))
+        else:
+            assert rejection(headed(head, instruction), architecture=(9, 0)).line == 9
+
+
+@needs_ptxas
+@pytest.mark.heavy
+def test_ptxas_reads_the_same_sums(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptx"
+
+    def takes(head: str, instruction: str) -> bool:
+        path.write_text(headed(head, instruction))
+        done = subprocess.run(
+            ["ptxas", f"-arch={head.split()[1]}", "-O0", path, "-o", tmp_path / "out"], capture_output=True
+        )
+        return done.returncode == 0
+
+    for instruction, *taken in SUMS:
+        assert [takes(head, instruction) for head in SUM_HEADS] == taken, instruction
+
+
 # -- calls: a parameter, arguments or results that fit, and others that do not
 
 PASSED = (

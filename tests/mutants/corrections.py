@@ -5551,6 +5551,30 @@ CORRECTIONS = [
         new="            if wide:",
         test="emulator/test_ptx_rejected.py::test_modifiers_that_a_state_space_does_not_have",
     ),
+    Correction(
+        "a fifth attack",
+        "a sum is an operand of instructions that ptxas replaces",
+        "emulator/ptx/translating/table/forms.py",
+        old='form.opcode in ("shfl", "vote", "match", "redux")',
+        new='form.opcode in ("shfl", "vote", "match")',
+        test="emulator/test_ptx_rejected.py::test_a_sum_is_read_and_not_by_each_instruction",
+    ),
+    Correction(
+        "a fifth attack",
+        "a sum is the result of an instruction of one operand",
+        "emulator/ptx/translating/table/forms.py",
+        old="        written = len(instruction.operands) == 3 and instruction.operands[1] is operand.of",
+        new="        written = instruction.operands[1] is operand.of",
+        test="emulator/test_ptx_rejected.py::test_a_sum_is_read_and_not_by_each_instruction",
+    ),
+    Correction(
+        "a fifth attack",
+        "a sum is the result of an exchange in the warp",
+        "emulator/ptx/translating/emitting/control.py",
+        old="        if isinstance(first, Sum):\n",
+        new="        if False:\n",
+        test="emulator/test_ptx_rejected.py::test_a_sum_is_read_and_not_by_each_instruction",
+    ),
 ]
 
 

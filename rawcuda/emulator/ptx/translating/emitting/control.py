@@ -22,6 +22,7 @@ from ...reading.syntax import (
     Prototype,
     Register,
     Sink,
+    Sum,
     Symbol,
     Variable,
     Vector,
@@ -390,6 +391,8 @@ class ControlEmitter(ConvertEmitter):
             if may_sink and isinstance(second, Register) and second.type == "pred":
                 return
             raise self.reject(f"Result discard mode is not allowed for instruction '{instruction.opcode}'")
+        if isinstance(first, Sum):
+            raise self.reject(f"Result register required for instruction '{instruction.opcode}'")
         if BITS[first.type] != bits or may_sink and "f" in first.type:
             raise self.mismatch(instruction)
         if isinstance(second, Register) and second.type != "pred":

@@ -328,6 +328,12 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
         else:
             continue
         raise Rejected.at(instruction.line, f"Feature '{what}' requires {words}")
+    if any(isinstance(each, Sum) for each in operands) and (
+        shape.result in ("!video", "!video_lanes")
+        or architecture < (9, 0)
+        and (form.opcode in ("shfl", "vote", "match", "redux") or shape.result == "!warp_sync")
+    ):  # ptxas replaces these by other instructions before it reads their operands
+        raise Rejected.at(instruction.line, "Parsing error near '+': syntax error")
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
     if instruction.opcode == "cvt" and shape.result != "!cvt" and any(isinstance(each, Special) for each in operands):
@@ -411,7 +417,12 @@ def _no_special(instruction: Instruction) -> Rejected:
 
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     """Check the type of a destination."""
-    if isinstance(operand, Register) and not (isinstance(operand, Sum) and instruction.operands[1] is not operand.of):
+    if isinstance(operand, Sum):  # only in the addition that the parser made for the operand of another instruction
+        written = len(instruction.operands) == 3 and instruction.operands[1] is operand.of
+        written = written and isinstance(instruction.operands[2], Int)
+    else:
+        written = isinstance(operand, Register)
+    if isinstance(operand, Register) and written:
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
     elif isinstance(operand, Special):
