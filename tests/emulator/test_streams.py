@@ -477,6 +477,77 @@ def test_nothing_is_left_waiting(client):
     assert module("emulator.machine.queues").INSTANT == 0
 
 
+# -- events that other processes may wait for
+
+SHARED = """
+import faulthandler, os, resource, sys, time
+from tests.subject import rawcuda, module
+faulthandler.dump_traceback_later(20, exit=True)
+sharing, emulator = module("emulator.machine.sharing"), module("driver").current().libcuda
+machine, queues = emulator._machine, emulator._machine.queues
+device = rawcuda.Device(0)
+stream, event = device.stream(), device.event(shareable=True)
+
+def record(seconds):
+    stream.call(time.sleep, seconds)
+    event.record(stream)
+    return queues.marks[-1]
+
+def is_reached(entry):
+    deadline = time.monotonic() + 10
+    while entry[1]._read()[1] < entry[2] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with machine.lock:
+        return entry not in queues.marks
+"""
+NO_DESCRIPTORS = (
+    SHARED
+    + """
+entry = record(0.2)
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, limit))
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", 0))
+except OSError:
+    pass
+first, alive = is_reached(entry), sharing.alive(os.getpid())
+sys.modules.pop("traceback", None)
+machine.keep(ValueError())
+for descriptor in taken:
+    os.close(descriptor)
+print(first, alive, len(emulator.kept_exceptions), is_reached(record(0.1)))
+"""
+)
+FAILING = (
+    SHARED
+    + """
+change, failing = sharing.SharedMark._change, [OSError(5), MemoryError()]
+def fail(mark, number=0):
+    if number and failing:
+        raise failing.pop()
+    return change(mark, number)
+sharing.SharedMark._change = fail
+entry = record(0.2)
+print(is_reached(entry), len(failing), len(emulator.kept_exceptions), is_reached(record(0.1)))
+"""
+)
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_a_shared_event_is_reached_although_no_file_can_be_opened(python):
+    """Another process waits for it, and the one that recorded it may make no call."""
+    result = python(NO_DESCRIPTORS, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"})
+    assert result.stdout == "True True 1 True\n" and not result.stderr, result.stdout + result.stderr
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_a_shared_event_is_reached_after_an_error_on_the_way(python):
+    result = python(FAILING, env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"})
+    assert result.stdout == "True 0 2 True\n" and not result.stderr, result.stdout + result.stderr
+
+
 # -- calls of a __del__ or of a signal handler inside another call
 
 

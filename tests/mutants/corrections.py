@@ -5575,6 +5575,46 @@ CORRECTIONS = [
         new="        if False:\n",
         test="emulator/test_ptx_rejected.py::test_a_sum_is_read_and_not_by_each_instruction",
     ),
+    Correction(
+        "a fifth attack",
+        "a shared event is not reached while no file can be opened",
+        "emulator/machine/sharing.py",
+        old="            fcntl.flock(self.backing.fd, fcntl.LOCK_EX)\n",
+        new='            open(f"/proc/self/fd/{self.backing.fd}").close()\n',
+        test="emulator/test_streams.py::test_a_shared_event_is_reached_although_no_file_can_be_opened",
+    ),
+    Correction(
+        "a fifth attack",
+        "a process counts as ended while no file can be opened",
+        "emulator/machine/sharing.py",
+        old="    except OSError:  # this process can open no more files now\n        return True\n",
+        new="    except OSError:\n        return False\n",
+        test="emulator/test_streams.py::test_a_shared_event_is_reached_although_no_file_can_be_opened",
+    ),
+    Correction(
+        "a fifth attack",
+        "an exception is not kept while no file can be opened",
+        "emulator/machine/machine.py",
+        old="        try:\n            from traceback import format_exception\n\n            text =",
+        new="        from traceback import format_exception\n\n        try:\n            text =",
+        test="emulator/test_streams.py::test_a_shared_event_is_reached_although_no_file_can_be_opened",
+    ),
+    Correction(
+        "a fifth attack",
+        "an error while a shared event is reached loses it",
+        "emulator/machine/queues.py",
+        old="            mark.reach(number)\n            try:\n",
+        new="            self.marks.remove(entry)\n            mark.reach(number)\n            try:\n",
+        test="emulator/test_streams.py::test_a_shared_event_is_reached_after_an_error_on_the_way",
+    ),
+    Correction(
+        "a fifth attack",
+        "after an error, no thread runs the work before shared events any more",
+        "emulator/machine/sharing.py",
+        old="            machine.keep(caught)\n            recover(machine)\n",
+        new="            machine.keep(caught)\n            recover(machine)\n            return\n",
+        test="emulator/test_streams.py::test_a_shared_event_is_reached_after_an_error_on_the_way",
+    ),
 ]
 
 

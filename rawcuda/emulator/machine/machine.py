@@ -537,11 +537,11 @@ class Machine:
 
         The frames of a traceback would keep everything that the callers held.
         """
-        from traceback import format_exception
-
         try:
+            from traceback import format_exception
+
             text = "".join(format_exception(type(caught), caught, caught.__traceback__))
-        except Exception as error:  # near the limit of recursion
+        except Exception as error:  # near the limit of recursion, or the module cannot be read
             text = f"its traceback could not be formatted: {error!r}"
         caught.__traceback__ = caught.__context__ = None
         caught.__cause__ = RuntimeError(text)

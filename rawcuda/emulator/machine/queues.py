@@ -480,8 +480,14 @@ class Queues:
     def publish(self) -> None:
         """Tell other processes which shared events were reached."""
         for entry in [entry for entry in self.marks if entry[0].done]:
-            self.marks.remove(entry)
-            entry[1].reach(entry[2])
+            _, mark, number = entry
+            mark.reach(number)
+            try:
+                self.marks.remove(entry)  # afterwards: what an error or an interrupt ended is done again
+            except ValueError:  # a signal handler has removed it
+                pass
+            if mark.closed:
+                mark.close()
 
     def _ready(self) -> Iterable[Work]:
         """Yield the first work of each queue if it can run now."""

@@ -29,7 +29,7 @@ import zlib
 
 from .codes import Refused
 from .queues import Conditional
-from .recovery import RUNNING
+from .recovery import RUNNING, recover
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -72,12 +72,14 @@ def _require() -> None:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process still runs."""
+    """Tell whether a process still runs, as far as that can be told now."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except (OSError, IndexError):
+    except (FileNotFoundError, ProcessLookupError, IndexError):
         return False
+    except OSError:  # this process can open no more files now
+        return True
 
 
 def packed(kind: str, backing: Backing, first: int, second: int = 0) -> bytes:
@@ -255,17 +257,24 @@ class SharedMark:
         return recorded, reached, pid
 
     def _change(self, number: int = 0) -> int:
-        """Take the next number, or store that a number was reached, under a lock between processes."""
+        """Take the next number, or store that a number was reached, under a lock between processes.
+
+        Each process has opened the file itself, so its descriptor has a lock of its own.
+        """
         import fcntl
 
-        with open(f"/proc/self/fd/{self.backing.fd}", "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self.backing.fd, fcntl.LOCK_EX)
             recorded, reached, pid = self._read()
             if number:
                 _MARK.pack_into(self.backing.pages, 0, recorded, max(reached, number), pid)
             else:
                 number = recorded + 1
                 _MARK.pack_into(self.backing.pages, 0, number, reached, os.getpid())
+            fcntl.flock(self.backing.fd, fcntl.LOCK_UN)
+        except BaseException:  # an interrupt
+            fcntl.flock(self.backing.fd, fcntl.LOCK_UN)
+            raise
         return number
 
     def record(self, work: Work) -> None:
@@ -277,10 +286,8 @@ class SharedMark:
             _run_along(self.machine)
 
     def reach(self, number: int) -> None:
-        """Store that the record with this number was reached."""
+        """Store that the record with this number was reached; this may be repeated."""
         self._change(number)
-        if self.closed:
-            self.close()
 
     def close(self) -> None:
         """Close the file, at once or when all records of this process were reached: the event is destroyed."""
@@ -352,12 +359,12 @@ def _serve(machine: Machine) -> None:
     queues: Any = machine.queues
     while True:
         time.sleep(_EVERY)
-        with machine.lock:
-            try:
+        try:
+            with machine.lock:
                 _push_all(queues)
-            except BaseException as caught:
-                machine.keep(caught)
-                queues.marks.clear()
-            if not queues.marks:
-                queues.along = False
-                return
+                if not queues.marks:
+                    queues.along = False
+                    return
+        except BaseException as caught:  # for want of memory, for instance: the other processes still wait
+            machine.keep(caught)
+            recover(machine)
