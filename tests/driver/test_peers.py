@@ -1,7 +1,9 @@
 """Several devices: access to each other's memory, and nothing that assumes device 0."""
 
 import array
+import contextlib
 import copy
+import ctypes
 import gc
 import pickle
 import threading
@@ -161,8 +163,48 @@ def test_access_does_not_end_during_a_capture(pair):
             access.close()
             assert "cuCtxDisablePeerAccess" not in calls
         graph.close()
-    one.peer_access(two).close()
     assert not enabled(one, two)
+
+
+@pytest.mark.parametrize("where, how", [(0, "close"), (0, "collect"), (1, "close"), (1, "collect"), (1, "disable")])
+def test_access_that_is_given_up_during_a_capture_ends_after_it(pair, where, how):
+    one, two = pair
+    access = [one.peer_access(two)]
+    with pair[where].stream() as stream, pair[where].allocate(4) as memory:
+        with stream.capture() as graph:
+            memory.fill(1, stream=stream)
+            if how == "disable":
+                one.enable_peer_access(two)
+            if how == "collect":
+                access.clear(), gc.collect()
+            else:
+                access[0].close()
+            if how == "disable":
+                one.disable_peer_access(two)
+        graph.close()
+    assert not enabled(one, two)
+    with pytest.raises(ValueError, match="was not enabled"):
+        one.disable_peer_access(two)
+
+
+@pytest.mark.codes("cuCtxSynchronize returned 900")
+def test_access_that_is_given_up_while_other_software_captures_ends_after_it(pair):
+    """The driver refuses to wait then."""
+    one, two = pair
+    cuda_h, access, calls = module("headers.cuda_h"), one.peer_access(two), []
+    with one.stream() as stream, one.current():
+        queue, graph = cuda_h.CUstream(stream.handle), cuda_h.CUgraph()
+        rawcuda.cu.cuStreamBeginCapture_v2(queue, 0)
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            access.close()
+        assert "cuCtxSynchronize" in calls and "cuCtxDisablePeerAccess" not in calls
+        with contextlib.suppress(errors.CudaError):
+            rawcuda.cu.cuStreamEndCapture(queue, ctypes.byref(graph))
+            rawcuda.cu.cuGraphDestroy(graph)
+    assert not enabled(one, two)
+    there = cuda_h.CUcontext(two.context)
+    with one.current(), pytest.raises(errors.InvalidUse):
+        rawcuda.cu.cuCtxDisablePeerAccess(there)
 
 
 def test_what_other_software_enabled_stays(pair):

@@ -19,7 +19,7 @@ from collections import namedtuple
 
 from ...errors import CudaError, ForkedAfterInit
 from ...headers import cuda_h
-from ...headers.status import INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED
+from ...headers.status import INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, invalidate
 from ..core.context import attempt, peers
@@ -96,14 +96,17 @@ class _Use:
             self._let_go()
             raise
 
-    def release(self, late: bool) -> None:
-        """Give up the access; the last user ends it."""
+    def release(self, late: bool) -> bool:
+        """Give up the access; the last user ends it. Return False if a capture forbids that now: try again later."""
         link = self._leave()
-        if link is not None and (link.foreign or _finish(self.here)):
+        if link is not None:
+            if not link.foreign and not _finish(self.here):
+                return False
             with _lock:
                 if link.last is self:
                     _end(self.here, self.there, link)
         self._let_go()
+        return True
 
     def _leave(self) -> _Link | None:
         """Leave the users of the access; return it if there are no others."""
@@ -154,7 +157,9 @@ def _finish(here: PrimaryContext) -> bool:
     """Wait for the kernels that may use the memory; return False if a capture forbids that. It raises no error."""
     try:
         return finish_context(here)
-    except (CudaError, ForkedAfterInit):
+    except CudaError as error:  # other software may capture a stream of this context; or the context is lost
+        return error.code != STREAM_CAPTURE_UNSUPPORTED
+    except ForkedAfterInit:
         return True
 
 
