@@ -5631,6 +5631,14 @@ CORRECTIONS = [
         new="        return True\n",
         test="driver/test_peers.py::test_access_that_is_given_up_while_other_software_captures_ends_after_it",
     ),
+    Correction(
+        "a fifth attack",
+        "error 215 of a call that is about no limit becomes a KeyError",
+        "gpu/devices/limits.py",
+        old="        self._calls().cuCtxResetPersistingL2Cache()",
+        new='        self._ask("cuCtxResetPersistingL2Cache", -1)',
+        test="driver/test_limits.py::test_what_is_no_limit_fails_with_the_code_of_the_driver[Reset]",
+    ),
 ]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ...gpu.devices.device_facts import Facts
+    from ..core.calls import Calls
     from ..core.context import PrimaryContext
 
 __all__ = ["Limits"]
@@ -97,10 +98,13 @@ class Limits:
             )
         object.__setattr__(self, name, value)
 
-    def _ask(self, symbol: str, number: int, *arguments: object) -> None:
+    def _calls(self) -> Calls:
         self._device.context  # raises Closed
+        return self._primary.calls
+
+    def _ask(self, symbol: str, number: int, *arguments: object) -> None:
         try:
-            getattr(self._primary.calls, symbol)(*arguments)
+            getattr(self._calls(), symbol)(*arguments)
         except CudaError as error:
             if error.code != UNSUPPORTED_LIMIT:
                 raise
@@ -115,12 +119,12 @@ class Limits:
         calls   cuCtxGetCacheConfig, cuCtxSetCacheConfig
         """
         value = ctypes.c_uint()
-        self._ask("cuCtxGetCacheConfig", -1, ctypes.byref(value))
+        self._calls().cuCtxGetCacheConfig(ctypes.byref(value))
         return _CACHE[value.value]
 
     @cache_config.setter
     def cache_config(self, preferred: str) -> None:
-        self._ask("cuCtxSetCacheConfig", -1, ctypes.c_uint(_choice("cache_config", preferred, _CACHE)))
+        self._calls().cuCtxSetCacheConfig(ctypes.c_uint(_choice("cache_config", preferred, _CACHE)))
 
     @property
     def shared_memory_config(self) -> str:
@@ -129,19 +133,19 @@ class Limits:
         calls   cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig
         """
         value = ctypes.c_uint()
-        self._ask("cuCtxGetSharedMemConfig", -1, ctypes.byref(value))
+        self._calls().cuCtxGetSharedMemConfig(ctypes.byref(value))
         return _BANKS[value.value]
 
     @shared_memory_config.setter
     def shared_memory_config(self, width: str) -> None:
-        self._ask("cuCtxSetSharedMemConfig", -1, ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
+        self._calls().cuCtxSetSharedMemConfig(ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
 
     def reset_persisting_l2_cache(self) -> None:
         """Reset all persisting lines of the L2 cache to normal ones.
 
         calls   cuCtxResetPersistingL2Cache
         """
-        self._ask("cuCtxResetPersistingL2Cache", -1)
+        self._calls().cuCtxResetPersistingL2Cache()
 
     def keys(self) -> list[str]:
         """List the limits that this device has."""
