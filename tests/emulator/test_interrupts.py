@@ -717,6 +717,20 @@ def test_what_a_signal_handler_allocates_inside_of_an_allocation_has_other_addre
     assert all(second - first >= 64 for first, second in zip(made, made[1:]))
 
 
+def test_reservations_are_found_after_a_signal_handler_has_reserved_inside_of_an_allocation():
+    space = module("emulator.machine.space").Space()
+    made = []
+
+    def reserve():
+        made.append(space.reserve(64, 256, ""))
+
+    assert each_opcode({type(space).new_address.__code__}, reserve, reserve) > 20
+    assert made != sorted(made)
+    for base in made:
+        assert space.reservation(base) == space.reservation(base + 63) == (base, 64)
+        assert space.reservation(base - 1) is space.reservation(base + 64) is None
+
+
 def test_a_signal_handler_may_make_a_stream_while_the_streams_are_asked():
     class Stream:
         last = None

@@ -5639,6 +5639,15 @@ CORRECTIONS = [
         new='        self._ask("cuCtxResetPersistingL2Cache", -1)',
         test="driver/test_limits.py::test_what_is_no_limit_fails_with_the_code_of_the_driver[Reset]",
     ),
+    Correction(
+        "a fifth attack",
+        "reservations are not found after a signal handler has reserved inside of an allocation",
+        "emulator/machine/space.py",
+        old="        bases = sorted(self.reserved)\n",
+        new="        bases = [*self.reserved]\n",
+        test="emulator/test_interrupts.py::"
+        "test_reservations_are_found_after_a_signal_handler_has_reserved_inside_of_an_allocation",
+    ),
 ]
 
 

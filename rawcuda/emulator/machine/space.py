@@ -358,7 +358,7 @@ class Space:
 
     def reservation(self, address: int) -> tuple[int, int] | None:
         """Return the first address and the size of the reservation that contains an address, or None."""
-        bases = [*self.reserved]  # in order, since each new address is larger
+        bases = sorted(self.reserved)
         at = bisect_right(bases, address)
         size, _ = self.reserved.get(bases[at - 1], (0, "")) if at else (0, "")
         if at and address < bases[at - 1] + size:
