@@ -62,7 +62,7 @@ def image(device: Any) -> Any:
         ({"mipmap_level_bias": 1}, ValueError, "MipmappedArray"),
         ({"mipmap_level_bias": "1"}, TypeError, "mipmap_level_bias"),
         ({"min_mipmap_level_clamp": 1}, ValueError, "MipmappedArray"),
-        ({"min_mipmap_level_clamp": 2, "max_mipmap_level_clamp": 1}, ValueError, "below"),
+        ({"max_mipmap_level_clamp": 1}, ValueError, "MipmappedArray"),
         ({"max_mipmap_level_clamp": float("inf")}, ValueError, "finite"),
         ({"seamless_cubemap": True}, ValueError, "cubemap=True"),
         ({"channels": 2}, ValueError, "channels=2"),
@@ -97,6 +97,26 @@ def test_a_mipmapped_array_needs_normalized_coordinates(device):
             device.texture(mipmapped)
         with device.texture(mipmapped, normalized_coords=True) as texture:
             assert texture.kind == "mipmapped" and texture.resource is mipmapped
+
+
+@pytest.mark.parametrize(
+    "least, most, words",
+    [
+        (2, 1, "min_mipmap_level_clamp=2.0 is above the last level, 1.0"),
+        (0, -1, "above the last level, -1.0"),
+        (2.5, None, "above the last level, 2.0"),
+        (2, None, ""),
+        (5, 5, ""),
+    ],
+)
+def test_the_first_level_that_is_read_is_not_above_the_last_one(device, least, most, words):
+    options = {"normalized_coords": True, "min_mipmap_level_clamp": least, "max_mipmap_level_clamp": most}
+    with device.mipmapped_array((8, 8), "float32", levels=3) as mipmapped:
+        if words:
+            with pytest.raises(ValueError, match=words):
+                device.texture(mipmapped, **options)
+        else:
+            device.texture(mipmapped, **options).close()
 
 
 def test_the_driver_gets_the_options(device, image, driver):

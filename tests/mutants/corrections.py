@@ -5648,6 +5648,15 @@ CORRECTIONS = [
         test="emulator/test_interrupts.py::"
         "test_reservations_are_found_after_a_signal_handler_has_reserved_inside_of_an_allocation",
     ),
+    Correction(
+        "a fifth attack",
+        "a texture is made whose first level is above the last one of the array",
+        "gpu/textures/texture.py",
+        old="            if most < least:\n",
+        new="            if most < least and self.max_mipmap_level_clamp is not None:\n",
+        test="driver/test_texture_arguments.py::"
+        "test_the_first_level_that_is_read_is_not_above_the_last_one[2.5-None-above the last level, 2.0]",
+    ),
 ]
 
 

@@ -137,11 +137,6 @@ class TextureOptions(SetOnce):
             self.max_mipmap_level_clamp = None
         else:
             self.max_mipmap_level_clamp = _number("max_mipmap_level_clamp", given)
-        if self.max_mipmap_level_clamp is not None and self.max_mipmap_level_clamp < self.min_mipmap_level_clamp:
-            raise ValueError(
-                f"max_mipmap_level_clamp={self.max_mipmap_level_clamp} is below "
-                f"min_mipmap_level_clamp={self.min_mipmap_level_clamp}: give a larger one"
-            )
         self.border_color = _color(border_color)
         if border_color is not None and "border" not in self.address_mode:
             raise ValueError('border_color has an effect only with address_mode="border": give both, or neither')
@@ -187,6 +182,9 @@ class TextureOptions(SetOnce):
         if what.levels > 1 or what.kind == "mipmapped":
             if not self.normalized_coords:
                 raise ValueError("a texture over a mipmapped array needs normalized_coords=True")
+            most, least = self._last_level(what), self.min_mipmap_level_clamp
+            if most < least:
+                raise ValueError(f"min_mipmap_level_clamp={least} is above the last level, {most}: give a smaller one")
         elif (
             self.mipmap_filter_mode != "point"
             or self.mipmap_level_bias
@@ -196,6 +194,11 @@ class TextureOptions(SetOnce):
             raise ValueError("options of mipmap levels need a MipmappedArray: device.mipmapped_array()")
         if self.seamless_cubemap and not what.cubemap:
             raise ValueError("seamless_cubemap=True needs an array that was made with cubemap=True")
+
+    def _last_level(self, what: _Source) -> float:
+        """Return the largest level that is read: max_mipmap_level_clamp, or without it the last one that there is."""
+        most = self.max_mipmap_level_clamp
+        return float(what.levels - 1) if most is None else most
 
     def write(self, what: _Source) -> Any:
         """Return the CUDA_TEXTURE_DESC."""
@@ -218,11 +221,7 @@ class TextureOptions(SetOnce):
         )
         made.maxAnisotropy, made.mipmapLevelBias = self.max_anisotropy, self.mipmap_level_bias
         made.minMipmapLevelClamp = self.min_mipmap_level_clamp
-        most = self.max_mipmap_level_clamp
-        if most is None:
-            made.maxMipmapLevelClamp = float(what.levels - 1)
-        else:
-            made.maxMipmapLevelClamp = most
+        made.maxMipmapLevelClamp = self._last_level(what)
         for channel, value in enumerate(self.border_color):
             made.borderColor[channel] = value
         return made
