@@ -171,6 +171,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
     def borrow(cls, device: Device, handle: int, *, owner: object = None) -> OpaqueArray:
         """Return another owner's array, by its CUarray handle; close() does not destroy it.
 
+        device  that of the array: the driver has no call that tells it, so another one is not noticed here
         owner   kept alive as long as this object
         calls   cuArray3DGetDescriptor_v2
         raises  InvalidUse  the driver does not know the handle
