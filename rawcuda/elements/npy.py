@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from ..errors import ProtocolError
 from . import dtypes, layout
@@ -319,25 +320,25 @@ def check_target(path: Path) -> str:
 def replace(path: str, header: bytes, view: memoryview) -> None:
     """Write a new file beside this path, and rename it: after an error, the old file is unchanged.
 
-    An old file gives the new one its permissions. A link is replaced, not followed.
+    An old file gives the new one its permissions and its group. A link is replaced, not followed.
 
     raises  OSError  the file cannot be written; no temporary file is left behind
     """
     beside = os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    mode = None
+    old = None
     if os.path.exists(path) and not os.path.islink(path):
-        mode = os.stat(path).st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
+        old = os.stat(path)
     at_first = 0o600
-    if mode is None:
+    if old is None:
         at_first = 0o666  # minus the umask, as open() itself does
     try:
         with open(os.open(beside, flags, at_first), "wb") as file:
             file.write(header)
             if view.nbytes:  # a view with an extent of 0 cannot be cast to bytes, and has nothing to write
                 file.write(view)
-            if mode is not None and hasattr(os, "fchmod"):  # chmod() would follow a link that another user put there
-                os.fchmod(file.fileno(), mode)
+            if old is not None and hasattr(os, "fchmod"):  # chmod() would follow a link that another user put there
+                os.fchmod(file.fileno(), _kept_mode(path, old, file.fileno()))
         os.replace(beside, path)
     except FileExistsError:  # it is somebody else's
         raise
@@ -345,3 +346,38 @@ def replace(path: str, header: bytes, view: memoryview) -> None:
         if os.path.exists(beside):  # else an interrupt came before it was made, or after the renaming
             os.unlink(beside)
         raise
+
+
+def _kept_mode(path: str, old: os.stat_result, new: int) -> int:
+    """Give a new file the group and the access control list of the old one, and return its mode.
+
+    If the new file cannot have them, the mode gives nobody a right that the old file denied.
+
+    path  of the old file
+    new   the descriptor of the new file
+    """
+    mode = old.st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
+    access = _access_list(path)
+    try:
+        if old.st_gid != os.fstat(new).st_gid:
+            os.fchown(new, -1, old.st_gid)
+        if access and sys.platform == "linux":
+            os.setxattr(new, _ACCESS_LIST, access)
+        return mode
+    except OSError:  # for example, the user is not in the group
+        pass
+    common = 0 if access else mode & mode >> 3 & 0o7  # what both the group and the others could do
+    return mode & 0o700 | common << 3 | common
+
+
+_ACCESS_LIST = "system.posix_acl_access"
+
+
+def _access_list(path: str) -> bytes:
+    """Return the access control list of a file, which only Linux tells, or b""."""
+    if sys.platform == "linux":
+        try:
+            return os.getxattr(path, _ACCESS_LIST)
+        except OSError:  # there is none
+            pass
+    return b""

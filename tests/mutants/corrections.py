@@ -1436,8 +1436,8 @@ CORRECTIONS = [
         "files of other users",
         "a file that is replaced stays setuid, and becomes this user's",
         "elements/npy.py",
-        old="os.stat(path).st_mode & 0o777",
-        new="os.stat(path).st_mode & 0o7777",
+        old="old.st_mode & 0o777",
+        new="old.st_mode & 0o7777",
         test="null/test_npy.py::test_a_file_that_is_replaced_keeps_only_permissions",
     ),
     Correction(
@@ -4590,8 +4590,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a private file gets the mode of a result if another user puts a link in the place of the new file",
         "elements/npy.py",
-        old="                os.fchmod(file.fileno(), mode)\n",
-        new="                os.chmod(beside, mode)\n",
+        old="                os.fchmod(file.fileno(), ",
+        new="                os.chmod(beside, ",
         test="null/test_npy.py::test_no_file_gets_the_mode_that_is_meant_for_another[a command]",
     ),
     Correction(
@@ -5656,6 +5656,38 @@ CORRECTIONS = [
         new="            if most < least and self.max_mipmap_level_clamp is not None:\n",
         test="driver/test_texture_arguments.py::"
         "test_the_first_level_that_is_read_is_not_above_the_last_one[2.5-None-above the last level, 2.0]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a file that is replaced gives the rights of its group to another group",
+        "elements/npy.py",
+        old="            os.fchown(new, -1, old.st_gid)\n",
+        new="            pass\n",
+        test="null/test_npy.py::test_a_file_that_is_replaced_keeps_its_group_or_what_all_could_do[True]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a file that is replaced gives rights to its group that the group did not have",
+        "elements/npy.py",
+        old="    return mode & 0o700 | common << 3 | common",
+        new="    return mode",
+        test="null/test_npy.py::test_a_file_that_is_replaced_keeps_its_group_or_what_all_could_do[False]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a file that is replaced gives what its access control list gave to some users to a group",
+        "elements/npy.py",
+        old="            os.setxattr(new, _ACCESS_LIST, access)\n",
+        new="            pass\n",
+        test="null/test_npy.py::test_a_file_that_is_replaced_keeps_its_access_control_list_or_is_private[True]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a file that cannot keep its access control list is readable by users to whom the list denied that",
+        "elements/npy.py",
+        old="    common = 0 if access else ",
+        new="    common = ",
+        test="null/test_npy.py::test_a_file_that_is_replaced_keeps_its_access_control_list_or_is_private[False]",
     ),
 ]
 

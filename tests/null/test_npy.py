@@ -364,6 +364,56 @@ def test_a_file_that_is_replaced_keeps_only_permissions(tmp_path):
 
 
 @POSIX
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_file_that_is_replaced_keeps_its_group_or_what_all_could_do(tmp_path, monkeypatch, is_member):
+    """Without that, the rights of a group would be those of the user's own group."""
+    path, stat_of, given = tmp_path / "a.npy", os.stat, []
+    write(path)
+    group = path.stat().st_gid + 1
+
+    def stat_in_group(file, **options):
+        found = stat_of(file, **options)
+        return os.stat_result((*found[:5], group, *found[6:]))
+
+    def change(descriptor, user, group):
+        given.append((user, group))
+        if not is_member:
+            raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "stat", stat_in_group)
+    monkeypatch.setattr(os, "fchown", change)
+    for mode, common in ((0o640, 0o600), (0o664, 0o644), (0o604, 0o600), (0o775, 0o755), (0o600, 0o600)):
+        path.chmod(mode)
+        write(path)
+        assert stat.S_IMODE(stat_of(path).st_mode) == (mode if is_member else common)
+        assert given.pop() == (-1, group)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the calls for access control lists")
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_file_that_is_replaced_keeps_its_access_control_list_or_is_private(tmp_path, monkeypatch, is_kept):
+    """The list may give rights to some users and deny them to others; the mode has its mask in the group's place."""
+    path, name = tmp_path / "a.npy", "system.posix_acl_access"
+    write(path)
+    entries = ((1, 6, -1), (2, 0, os.getuid() + 1), (4, 0, -1), (0x10, 6, -1), (0x20, 4, -1))  # see acl(5)
+    access = struct.pack("<I", 2) + b"".join([struct.pack("<HHi", *entry) for entry in entries])
+    try:
+        os.setxattr(path, name, access)
+    except OSError:
+        pytest.skip("this file system has no access control lists")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+    if not is_kept:
+
+        def refuse(*arguments):
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "setxattr", refuse)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == (0o664 if is_kept else 0o600)
+    assert (name in os.listxattr(path)) is is_kept and (not is_kept or os.getxattr(path, name) == access)
+
+
+@POSIX
 @pytest.mark.parametrize("by", ["write", "a command"])
 def test_no_file_gets_the_mode_that_is_meant_for_another(tmp_path, monkeypatch, by):
     """Another user who can write to the folder may put a link in the place of the file that will be renamed."""
