@@ -196,7 +196,7 @@ class Flat:
             values = [value for part in values for value in part]
         return iter(values if self._view.shape else [values])
 
-    def _part(self, position: Any) -> Any:
+    def _key(self, position: Any) -> tuple[int, ...]:
         if isinstance(position, bool) or not hasattr(type(position), "__index__"):
             raise TypeError(f"an index of flat must be an int, the position of an element, not {worded(position)}")
         left, size = int.__index__(position.__index__()), len(self)
@@ -206,15 +206,13 @@ class Flat:
         for extent in self._view.shape[::-1]:
             left, place = divmod(left, extent)
             key.append(place)
-        return self._view[tuple(key[::-1])]
+        return tuple(key[::-1])
 
     def __getitem__(self, position: int) -> Any:
-        return self._part(position).item()
+        return self._view[self._key(position)].item()
 
     def __setitem__(self, position: int, value: Any) -> None:
-        part = self._part(position)
-        part[...] = value
-        self._view.stream = part.stream  # which has waited for the old one, as for view[position] = value
+        self._view[self._key(position)] = value
 
     def __repr__(self) -> str:
         return f"<the {len(self)} elements of {self._view!r}>"

@@ -376,8 +376,10 @@ class StridedView(Reshaped, Numeric):
 
     def __setitem__(self, key: object, value: Any) -> None:
         part = self[key]
-        conversion.assign(part, value)
-        self.stream = part.stream  # which has waited for the old one, so all elements are ready in its order
+        try:
+            conversion.assign(part, value)
+        finally:  # an interrupt may end the call after the work was queued
+            self.stream = part.stream  # which has waited for the old one, so all elements are ready in its order
 
     # -- pickling and copying
 

@@ -424,6 +424,33 @@ def test_work_that_an_exception_ends_is_not_done_over_later_work(device: Any, la
         world.close()
 
 
+ASSIGNMENTS: dict[str, Callable[[Any], object]] = {
+    "a number": lambda x: x.__setitem__(..., 5),
+    "an element": lambda x: x.__setitem__(3, 5),
+    "a list": lambda x: x.__setitem__(..., [5] * 8),
+    "every second": lambda x: x.__setitem__(slice(None, None, 2), 5),
+    "flat": lambda x: x.flat.__setitem__(3, 5),
+}
+
+
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+def test_an_assignment_that_an_exception_ends_is_waited_for(device: Any, late: None, name: str) -> None:
+    """It is made on the default stream, which the view notes, and not only the part that was assigned to."""
+    nth, hit = 0, True
+    with device.stream() as stream:
+        while hit:
+            nth += 1
+            view, out = device.full(8, 0, "float32"), device.full(8, 1, "float32")
+            device.synchronize()
+            view.stream = out.stream = None
+            with device.current():  # as above
+                hit = interrupted(lambda view=view: ASSIGNMENTS[name](view), nth)  # type: ignore[misc]
+            out.copy_from(view, stream=stream)
+            stream.synchronize(), device.synchronize()
+            assert out.tolist() == view.tolist(), f"line {nth}"
+    assert nth > 15
+
+
 class Freed:
     """Memory of another library, which frees it in the order of its own stream as soon as nobody holds it."""
 
