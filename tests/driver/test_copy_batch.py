@@ -224,6 +224,19 @@ def test_in_a_capture(device):
         graph.close()
 
 
+def test_a_capture_contains_the_copies_before_one_that_it_refuses(device):
+    a, b, c = (device.full(8, number, "uint8") for number in range(3))
+    device.synchronize()
+    with device.stream() as stream:
+        with stream.capture() as graph, pytest.raises(errors.InvalidUse, match="overlapping sides"):
+            rawcuda.copy_batch([(a, b), (c[1:], c[:-1]), (b, c)], stream=stream)
+        assert len(graph.nodes) == 1
+        graph.launch(stream)
+        stream.synchronize()
+        assert (a.tolist(), b.tolist()) == ([1] * 8, [1] * 8)
+        graph.close()
+
+
 def test_it_waits_for_the_streams_of_its_arrays(device):
     with device.stream() as first, device.stream() as second:
         arrays = [device.empty((1000,), "uint8") for _ in range(4)]

@@ -51,7 +51,8 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
     raises          TypeError   not a pair, or what copy() raises; the message names the pair
                     ValueError  an unknown source_order; "during_api_call" in a capture
-                    InvalidUse  a capture, and pageable host memory or a copy that a graph cannot contain
+                    InvalidUse  a capture, and pageable host memory, or a copy that a graph cannot contain: it contains
+                                those before it
     """
     order = _ORDERS[as_choice("source_order", source_order, _ORDERS)]
     prefer_overlap = as_bool("prefer_overlap", prefer_overlap)
