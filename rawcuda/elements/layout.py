@@ -30,16 +30,18 @@ __all__ = [
     "MAX_NDIM",
     "as_extents",
     "as_shape",
+    "bounds",
     "broadcast",
     "c_layout",
     "c_strides",
-    "checked_end",
+    "checked_bounds",
     "checked_size",
     "coalesce",
     "extent",
     "f_strides",
     "is_c_contiguous",
     "is_f_contiguous",
+    "misplaced",
     "move_axes",
     "normal_axes",
     "normal_axis",
@@ -182,8 +184,30 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
     return low, high + itemsize
 
 
-def checked_end(protocol: str, shape: Ints, strides: Ints, itemsize: int) -> int:
-    """Check a layout from outside, and return the offset of the byte after the last one; 0 if there are no elements.
+def bounds(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int]:
+    """Return the lowest and the highest address of the first element with which all are in the address space.
+
+    Nothing is at address 0 but an array without elements. If the first is larger, there is no such address.
+    """
+    low, high = extent(shape, strides, itemsize)
+    if low == high:
+        return 0, 2**64 - 1
+    if max(-low, high) > LIMIT:
+        return 1, 0
+    return 1 - low, 2**64 - high
+
+
+def misplaced(protocol: str, address: int, shape: Ints, strides: Ints) -> Exception:
+    """Return the error for elements whose first one is at an address that is not within bounds()."""
+    if address == 0:
+        why = f"is a null pointer, but shape {shape} has elements; the exporter is at fault"
+        return refusal(protocol, "data", 0, why)
+    why = f"lead out of the address space from {address:#x}; the exporter is at fault"
+    return refusal(protocol, "strides", strides, why)
+
+
+def checked_bounds(protocol: str, shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int]:
+    """Check a layout from outside, and return its bounds().
 
     raises  ProtocolError   a negative extent, more bytes than can be counted, or strides beyond the address space
     """
@@ -201,11 +225,11 @@ def checked_end(protocol: str, shape: Ints, strides: Ints, itemsize: int) -> int
             checked_size(shape, itemsize)
         except ValueError as error:
             raise refusal(protocol, "shape", shape, str(error)) from None
-    if 0 in shape:
-        return 0
+    if 0 in shape or low == high:
+        return 0, 2**64 - 1
     if low < -_REACH or high > _REACH:
         raise refusal(protocol, "strides", strides, "bytes exceed the address space; the exporter is at fault")
-    return high
+    return 1 - low, 2**64 - high
 
 
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:

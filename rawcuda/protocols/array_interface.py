@@ -135,8 +135,7 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     """Read and check everything in an interface except its data; see read_layout.
 
     stream_of  the function that reads the stream and the version
-    returns    (shape, byte strides, dtype, low, high, stream): if the first element's address is below low or above
-               high, some element is outside the address space
+    returns    (shape, byte strides, dtype, *layout.bounds(), stream)
     """
     known: Any = None
     if type(interface) is dict:
@@ -154,16 +153,12 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
         except (KeyError, ValueError):  # one of these is missing, or has a value that marshal does not write
             pass
     extents, strides, dtype = read_layout(interface, protocol)
-    low, high = layout.extent(extents, strides, dtype.itemsize)
+    low, high = layout.bounds(extents, strides, dtype.itemsize)
     if stream_of is None:
         stream = None
     else:
         stream = stream_of(interface)
-    if low == high:
-        made = extents, strides, dtype, 0, 2**64 - 1, stream
-    else:  # only an empty array may be at 0; for offsets beyond 64 bits no address is possible
-        fits = max(-low, high) <= layout.LIMIT
-        made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
+    made = extents, strides, dtype, low, high, stream
     if known is not None:
         known.keep(key, made)
     return made
@@ -258,15 +253,8 @@ def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
 def check_address(address: int, meaning: Meaning, protocol: str) -> None:
     """Check that the elements lie within the address space, and that only an empty array is at address 0."""
     shape, strides, _, low, high, _ = meaning
-    if low <= address <= high:
-        return
-    if address == 0:
-        raise refusal(
-            protocol, "data", 0, f"is a null pointer, but shape {shape} has elements; the exporter is at fault"
-        )
-    raise refusal(
-        protocol, "strides", strides, f"lead out of the address space from {address:#x}; the exporter is at fault"
-    )
+    if not low <= address <= high:
+        raise layout.misplaced(protocol, address, shape, strides)
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:

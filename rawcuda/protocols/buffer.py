@@ -184,8 +184,10 @@ def describe(
         (made._ptr,) = (_call_address(view),)
     shape, strides = view.shape or (), view.strides or ()
     # One dimension without gaps, as most buffers have, needs no call, which would be 10 % of a copy from bytes.
-    if len(shape) != 1 or strides != (itemsize,) or not 0 <= shape[0] * itemsize < layout.LIMIT:
-        layout.checked_end(NAME, shape, strides, itemsize)
+    if len(shape) != 1 or strides != (itemsize,) or not 0 <= shape[0] * itemsize < layout.LIMIT - made._ptr:
+        low, high = layout.checked_bounds(NAME, shape, strides, itemsize)
+        if not low <= made._ptr <= high:
+            raise layout.misplaced(NAME, made._ptr, shape, strides)
     made._shape, made._strides, made._dtype = shape, strides, dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
     made._side = None

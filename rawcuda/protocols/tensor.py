@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from ..elements.dtypes import DType
 
     Ints = tuple[int, ...]
-    # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0 if it is empty
-    Layout = tuple[Ints, Ints, DType, Place, int]
+    Layout = tuple[Ints, Ints, DType, Place, int, int]  # shape, strides, dtype, place, and layout.bounds()
     # apart, together, known, work_out, separately: see learn()
     Kind = tuple[int, Any, Remembered[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = Remembered[Any, Kind]
@@ -82,20 +81,15 @@ def describe_tensor(
     else:
         seen = separately(shape, strides)
     try:
-        shape_, steps, dtype, where, reach = known.answers[seen]
+        shape_, steps, dtype, where, low, high = known.answers[seen]
     except KeyError:
-        shape_, steps, dtype, where, reach = work_out(seen)
-    if not data and reach or offset and data + offset >= 0x10000000000000000:
-        raise refusal(
-            _protocol_of(kinds),
-            "data",
-            data,
-            f"with byte_offset {offset} is not an address of elements; the exporter is at fault",
-        )
-    data += offset
-    if within is not None and reach:
+        shape_, steps, dtype, where, low, high = work_out(seen)
+    begin, data = data, data + offset
+    if not low <= data <= high or not begin and low:
+        raise _misplaced(_protocol_of(kinds), begin, offset, shape_, steps)
+    if within is not None and low:
         begin = within.data_ptr()
-        if data < begin or data + reach > begin + within.nbytes():
+        if data < begin or data - high > begin + within.nbytes() - 0x10000000000000000:
             raise Moved
     made = kind()
     made._ptr, made._shape, made._strides, made._dtype = data, shape_, steps, dtype
@@ -108,6 +102,14 @@ def _protocol_of(kinds: Kinds) -> str:
     if kinds is BY_CAPSULE:
         return "dlpack"
     return "dlpack_c_exchange"
+
+
+def _misplaced(protocol: str, data: int, offset: int, shape: Ints, strides: Ints) -> Exception:
+    """Return the error for elements that lie at no address, or outside of the address space."""
+    if data and data + offset < 2**64:
+        return layout.misplaced(protocol, data + offset, shape, strides)
+    why = f"with byte_offset {offset} is not an address of elements; the exporter is at fault"
+    return refusal(protocol, "data", data, why)
 
 
 def _other_version(kinds: Kinds, major: int) -> Exception:
@@ -187,8 +189,8 @@ def _work_out(
         shape = Struct(f"{ndim}q").unpack(raw)
         steps = layout.c_strides(shape, 1)
     strides = tuple([step * itemsize for step in steps])
-    end = layout.checked_end(where.protocol, shape, strides, itemsize)
-    return known.keep(seen, (shape, strides, dtype, where, end))
+    bounds = layout.checked_bounds(where.protocol, shape, strides, itemsize)
+    return known.keep(seen, (shape, strides, dtype, where, *bounds))
 
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:

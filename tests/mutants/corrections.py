@@ -1468,8 +1468,8 @@ CORRECTIONS = [
         "structs that contradict themselves",
         "a buffer with a negative extent is viewed, and written outside of its memory",
         "protocols/buffer.py",
-        old="        layout.checked_end(NAME, shape, strides, itemsize)\n",
-        new="        pass\n",
+        old="= layout.checked_bounds(NAME, shape, strides, itemsize)\n",
+        new="= 0, 2**64\n",
         test="null/test_protocol_buffer.py::test_6_19_layouts_that_are_impossible_are_refused[rows]",
     ),
     Correction(
@@ -2061,7 +2061,7 @@ CORRECTIONS = [
         "torch_race",
         "a view holds another storage than that of its address",
         "protocols/tensor.py",
-        old="if data < begin or data + reach > begin + within.nbytes():",
+        old="if data < begin or data - high > begin + within.nbytes() - 0x10000000000000000:",
         new="if False:",
         test="null/test_dlpack_exchange.py::test_a_tensor_that_gets_another_storage_while_it_is_read[False]",
     ),
@@ -5696,6 +5696,31 @@ CORRECTIONS = [
         old="        finally:  # an interrupt may end the call after the work was queued\n",
         new="        except ZeroDivisionError:\n            pass\n        else:\n",
         test="driver/test_interrupts.py::test_an_assignment_that_an_exception_ends_is_waited_for[a number]",
+    ),
+    Correction(
+        "a fifth attack",
+        "elements of a DLPack tensor may lie outside of the address space",
+        "protocols/tensor.py",
+        old="    if not low <= data <= high or not begin and low:\n",
+        new="    if not data <= 2**64 - 1 or not begin and low:\n",
+        test="null/test_dlpack_import.py::test_1_26_elements_outside_of_the_address_space_are_refused["
+        "4096-0-shape0-strides0-None]",
+    ),
+    Correction(
+        "a fifth attack",
+        "elements of a buffer may lie outside of the address space",
+        "protocols/buffer.py",
+        old="        if not low <= made._ptr <= high:\n",
+        new="        if False:\n",
+        test="null/test_protocol_buffer.py::test_6_19_elements_outside_of_the_address_space_are_refused[rows]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the elements of a buffer of one dimension may lie outside of the address space",
+        "protocols/buffer.py",
+        old="< layout.LIMIT - made._ptr:",
+        new="< layout.LIMIT:",
+        test="null/test_protocol_buffer.py::test_6_19_elements_outside_of_the_address_space_are_refused[line]",
     ),
 ]
 

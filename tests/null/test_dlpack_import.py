@@ -193,9 +193,28 @@ def test_1_26_validated_before_use(version, field, changes):
 
 def test_the_widest_strides_that_fit_are_fine():
     for step in sys.maxsize - 1, -sys.maxsize:  # with the last element, as many bytes as a signed word counts
-        assert viewed(Tensor(shape=(2,), strides=(step,), dtype=(1, 8, 1))).strides == (step,)
+        data = sys.maxsize + 1 if step < 0 else None
+        assert viewed(Tensor(data, shape=(2,), strides=(step,), dtype=(1, 8, 1))).strides == (step,)
     for step in sys.maxsize, -sys.maxsize - 1:
         refused(Tensor(shape=(2,), strides=(step,), dtype=(1, 8, 1)), "strides")
+
+
+@EVERY_VERSION
+@pytest.mark.skipif(sys.maxsize < 2**62, reason="in a browser pointers have 4 bytes")
+@pytest.mark.parametrize(
+    "data, offset, shape, strides",
+    [
+        (0x1000, 0, (2,), (-(2**40),)),
+        (0x1000, 2**40 - 0x1000, (2,), (-(2**40),)),  # a byte at address 0
+        (2**64 - 2, 0, (8,), None),
+        (2**64 - 16, 12, (8,), (1,)),
+        (2**63 + 5, 0, (2,), (2**63 - 2,)),
+    ],
+)
+def test_1_26_elements_outside_of_the_address_space_are_refused(version, data, offset, shape, strides):
+    options = dict(shape=shape, strides=strides, dtype=(1, 8, 1), version=version)
+    refused(Tensor(data, byte_offset=offset, **options), "strides", "out of the address space")
+    assert viewed(Tensor(2**63, byte_offset=offset, **options)).ptr == 2**63 + offset
 
 
 def test_64_dimensions_are_fine():

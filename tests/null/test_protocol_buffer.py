@@ -66,6 +66,18 @@ def test_6_19_layouts_that_are_impossible_are_refused(shape, strides, itemsize, 
     assert caught.value.protocol == "buffer" and kept
 
 
+@needs_64_bits
+@pytest.mark.parametrize("kind", [ctypes.c_char * 8, ctypes.c_char * 2 * 4], ids=["line", "rows"])
+def test_6_19_elements_outside_of_the_address_space_are_refused(kind):
+    assert view(kind.from_address(2**64 - 9)).ptr == 2**64 - 9
+    with pytest.raises(ProtocolError, match="strides .* lead out of the address space from 0xfffffffffffffffe"):
+        view(kind.from_address(2**64 - 2))
+    below, kept = exported((2,), (-(2**60),))
+    with pytest.raises(ProtocolError, match="strides .* lead out of the address space from"):
+        view(below)
+    assert kept
+
+
 def test_6_19_layouts_that_reach_no_byte_may_have_any_strides():
     view_of_it, kept = exported((0, 3), (LARGE, 4))
     assert view(view_of_it).shape == (0, 3) and kept

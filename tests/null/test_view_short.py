@@ -320,7 +320,7 @@ class InPython(Host):
         return 1, 0
 
 
-BY_BUFFER = ["choosing.read", "buffer.describe", "pep3118.dtype_of", "layout.checked_end", "buffer.__init__"]
+BY_BUFFER = ["choosing.read", "buffer.describe", "pep3118.dtype_of", "layout.checked_bounds", "buffer.__init__"]
 SHORT = {
     "array": ("f4", lambda array: array, "dlpack", ["dlpack_capsule.read"]),
     "part": ("f4", lambda array: array[:, ::2].T, "dlpack", ["dlpack_capsule.read"]),
@@ -335,7 +335,7 @@ SHORT = {
             "buffer.describe_array",
             "dtypes.of_numpy",
             "buffer.describe",
-            "layout.checked_end",
+            "layout.checked_bounds",
             BY_BUFFER[-1],
         ],
     ),
