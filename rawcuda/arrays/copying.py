@@ -523,9 +523,11 @@ def pattern_of(form: Form, value: Any) -> bytes:
     kind, dtype = type(value), form.dtype or _BYTE
     if kind is bytes and len(value) == form.itemsize:
         return value  # type: ignore[no-any-return]
-    exact = kind is float or kind is int  # whether struct converts the value itself, and refuses what is too large
+    # Whether struct converts the value itself, and refuses what is too large. It rounds a larger int twice.
+    exact = kind is float or kind is int and -(2**53) <= value <= 2**53
     if not exact and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
-        exact = dtype.kind != "complex" and (numpys in ("b", "i", "u") or numpys == "f" and value.dtype.itemsize <= 8)
+        whole = ("b",) if dtype.kind == "float" else ("b", "i", "u")
+        exact = dtype.kind != "complex" and (numpys in whole or numpys == "f" and value.dtype.itemsize <= 8)
         if numpys in _NUMPYS:
             value = _NUMPYS[numpys](value)
     try:

@@ -185,6 +185,7 @@ def converted(dtype: DType, value: float) -> bytes:
     return code.to_bytes(dtype.itemsize, sys.byteorder)
 
 
+_ITEMS = ("b", "i", "u", "c", "bool", "int", "uint", "complex")  # the kinds whose item() tells more
 _COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
 
 
@@ -213,8 +214,10 @@ def encode(dtype: DType, value: Any) -> bytes:
 
 
 def _encode(dtype: DType, value: Any) -> bytes:
-    if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c", "bool", "complex") and value.shape == ():
-        value = value.item()  # NumPy's bool is not an int, and its complex numbers have __float__
+    if getattr(getattr(value, "dtype", None), "kind", "") in _ITEMS and value.shape == ():
+        value = value.item()  # NumPy's bool and ints are no int, and its complex numbers have __float__
+    if isinstance(value, int) and dtype.kind in ("float", "complex") and dtype.name not in ("float64", "complex128"):
+        value = _sticky(value)
     if dtype.kind == "bool":
         if not isinstance(value, (int, float)):
             value = _complex(dtype, value)
@@ -242,7 +245,7 @@ def _encode(dtype: DType, value: Any) -> bytes:
     try:
         if isinstance(value, (str, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
             raise TypeError  # float() also reads text, in a str and in any buffer
-        given = float(_sticky(value) if kind is int and dtype.name != "float64" else value)
+        given = float(value)
     except TypeError:
         raise TypeError(f"{dtype} takes a real number, not {a_kind(value)}") from None
     if isinf(given) and given != value:  # float() makes infinities of large numbers of Decimal and of long double

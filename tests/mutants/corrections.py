@@ -5722,6 +5722,38 @@ CORRECTIONS = [
         new="< layout.LIMIT:",
         test="null/test_protocol_buffer.py::test_6_19_elements_outside_of_the_address_space_are_refused[line]",
     ),
+    Correction(
+        "a fifth attack",
+        "a fill rounds a large integer twice",
+        "arrays/copying.py",
+        old=" or kind is int and -(2**53) <= value <= 2**53\n",
+        new=" or kind is int\n",
+        test="null/test_view_numbers.py::test_each_way_rounds_a_large_integer_once[fill-float32]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a fill rounds a large integer of NumPy twice",
+        "arrays/copying.py",
+        old='        whole = ("b",) if dtype.kind == "float" else ',
+        new="        whole = ",
+        test="null/test_view_numbers.py::test_each_way_rounds_a_large_integer_once[an int of NumPy-float32]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the bytes of an element are those of a large integer of NumPy that was rounded twice",
+        "elements/scalars.py",
+        old='_ITEMS = ("b", "i", "u", ',
+        new='_ITEMS = ("b", ',
+        test="null/test_view_numbers.py::test_each_way_rounds_a_large_integer_once[an int of NumPy-float32]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the real part of a complex number is rounded twice if it was a large integer",
+        "elements/scalars.py",
+        old=' and dtype.kind in ("float", "complex") and dtype.name',
+        new=' and dtype.kind == "float" and dtype.name',
+        test="null/test_view_numbers.py::test_each_way_rounds_a_large_integer_once[a list-complex64]",
+    ),
 ]
 
 

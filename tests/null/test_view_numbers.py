@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import copy
+import enum
 import math
 import operator
 import tracemalloc
@@ -492,6 +493,30 @@ def test_large_integers_are_rounded_once(monkeypatch):
     made = view(given)
     assert made.astype("float32").tolist() == wanted[0] and made.astype("complex64").tolist() == wanted[1]
     assert made.astype("float64").tolist() == wanted[2]
+
+
+WAYS = {
+    "fill": lambda made, n: made.fill(n),
+    "an element": lambda made, n: made.__setitem__(0, n),
+    "a list": lambda made, n: made.__setitem__(..., [n]),
+    "an int of NumPy": lambda made, n: made.fill(numpy.int64(n)),
+    "a list of NumPy's": lambda made, n: made.__setitem__(..., [numpy.int64(n)]),
+    "an array of NumPy": lambda made, n: made.fill(numpy.array(n)),
+    "a view": lambda made, n: made.fill(view(numpy.array(n))),
+    "an enumeration": lambda made, n: made.fill(enum.IntEnum("Large", {"N": n}).N),
+}
+
+
+@pytest.mark.parametrize("name", ["float32", "complex64", "float64", "complex128"])
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_rounds_a_large_integer_once(way, name):
+    for number in [2**53 + 1, 2**53 + 2**29 + 1, *[2**60 + 2**36 + offset for offset in (-1, 0, 1)], -(2**63)]:
+        wanted = numpy.array([number]).astype(name).tolist()
+        for each, sign in ((number, 1), (-number, -1)):
+            if each < 2**63:
+                made = rawcuda.view(bytearray(16)).reinterpret(name)[:1]
+                WAYS[way](made, each)
+                assert made.tolist() == [sign * wanted[0]], each
 
 
 @pytest.mark.parametrize("new", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "float8_e8m0fnu", "bfloat16"])
