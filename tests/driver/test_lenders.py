@@ -196,3 +196,25 @@ def test_what_was_opened_by_a_handle_is_closed_by_reset_and_can_be_opened_again(
     with memory.share(timeout=5) as first, event.share(timeout=5) as second:
         result = python(OPENED, bytes(first).hex(), bytes(second).hex())
     assert result.stdout == "right\n", result.stderr
+
+
+@pytest.mark.parametrize("owner", ["memory", "array"])
+def test_what_is_pending_on_the_owner_is_pending_on_what_borrows_from_it(device: Any, owner: str) -> None:
+    with device.stream() as writes, device.stream() as reads:
+        memory = device.allocate(16).fill(0)
+        device.synchronize()
+        lender = (memory if owner == "memory" else memory.view()).fill(7, stream=writes)
+        part = rawcuda.Memory.borrow(device, memory.ptr, 8, owner=lender)
+        assert part.view().download(stream=reads).tolist() == [7] * 8
+    assert rawcuda.Memory.borrow(device, 4096, 8, owner=object()).stream is None
+
+
+def test_a_long_chain_of_borrowers_is_closed_with_its_owner(device: Any) -> None:
+    """It may be longer than Python's stack."""
+    chain = [device.allocate(16, kind="pinned").fill(5)]
+    for _ in range(1500):
+        chain.append(rawcuda.Memory.borrow(device, chain[-1].ptr, 8, kind="pinned", owner=chain[-1]))
+    exported = numpy.from_dlpack(chain[-1].view())
+    chain[0].close()
+    assert all(memory.closed for memory in chain)
+    assert exported.tolist() == [5] * 8  # the bytes are kept

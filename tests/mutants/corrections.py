@@ -5754,6 +5754,32 @@ CORRECTIONS = [
         new=' and dtype.kind == "float" and dtype.name',
         test="null/test_view_numbers.py::test_each_way_rounds_a_large_integer_once[a list-complex64]",
     ),
+    Correction(
+        "a fifth attack",
+        "what is pending on memory is not pending on what borrows from it",
+        "gpu/memory/memory.py",
+        old="        if isinstance(owner, Memory) or isinstance",
+        new="        if isinstance",
+        test="driver/test_lenders.py::test_what_is_pending_on_the_owner_is_pending_on_what_borrows_from_it[memory]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "what is pending on an array is not pending on what borrows from it",
+        "gpu/memory/memory.py",
+        old=" or isinstance(owner, Description) and is_lasting(owner.stream):",
+        new=":",
+        test="driver/test_lenders.py::test_what_is_pending_on_the_owner_is_pending_on_what_borrows_from_it[array]",
+        mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "the close of a long chain of borrowers recurses",
+        "gpu/memory/leases.py",
+        old="in reversed(borrowers):",
+        new="in borrowers:",
+        test="driver/test_lenders.py::test_a_long_chain_of_borrowers_is_closed_with_its_owner",
+    ),
 ]
 
 

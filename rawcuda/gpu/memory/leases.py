@@ -51,11 +51,11 @@ class Lender(Owned):
         self.handle  # tested after the borrower was added; close() looks for borrowers afterwards
 
     def _borrowed(self) -> list[Lender]:
-        """Return what borrows from this owner, directly or not."""
-        found = [each for each in [one() for one in [*self._borrowers]] if each is not None]
-        for each in tuple(found):
-            found += each._borrowed()
-        return found
+        """Return what borrows from this owner, directly or not: each object after the one that it borrows from."""
+        found: list[Lender] = [self]
+        for owner in found:  # (the list grows meanwhile; a chain may be longer than Python's stack)
+            found += [each for each in [one() for one in [*owner._borrowers]] if each is not None]
+        return found[1:]
 
     def _held_by(self) -> list[Lease]:
         """Return the leases that exist."""
@@ -69,7 +69,7 @@ class Lender(Owned):
         leases, shown = self._held_by(), self._is_shown()
         if self._borrowers:
             borrowers = self._borrowed()
-            for borrower in borrowers:
+            for borrower in reversed(borrowers):  # so that each has only closed borrowers
                 borrower.close()
             for borrower in borrowers:
                 leases += borrower._held_by()

@@ -20,10 +20,10 @@ from ...errors import a_kind, worded
 from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...ownership import Once, Owned
-from ...protocols.description import Bytes
+from ...protocols.description import Bytes, Description
 from ..core.context import PrimaryContext, context_of, is_device, primary_of, reaches
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
-from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, noted_form
+from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, is_lasting, noted_form
 from .leases import Lease, Lender
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ class Memory(Lender, Bytes):
     def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: object = None) -> Memory:
         """Return a Memory over bytes of another owner, which close() does not free.
 
-        owner   kept alive as long as this Memory
+        owner   kept alive as long as this Memory; if it is ours, what is pending on its bytes is pending on these, too
         raises  ValueError  an unknown kind, or an impossible address or size
         """
         as_choice("kind", kind, _KINDS)
@@ -119,6 +119,8 @@ class Memory(Lender, Bytes):
             cls = _CLASSES[kind]
         borrowed = cls.__new__(cls)
         borrowed._describe(device, nbytes, kind, None)
+        if isinstance(owner, Memory) or isinstance(owner, Description) and is_lasting(owner.stream):
+            borrowed.stream = owner.stream
         borrowed._keeps = owner
         borrowed._own(address, None)
         if isinstance(owner, Lender):
