@@ -951,6 +951,33 @@ def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device, mon
     points.sweep(now=True)
 
 
+def test_each_stream_of_ours_has_a_point_of_its_own(device, monkeypatch):
+    """The driver is not asked which one it is, and may use the handle of one that was destroyed again."""
+    points, told = module("gpu.core.points"), []
+    monkeypatch.setitem(vars(device._primary.calls), "cuStreamGetId", lambda *given: told.append(given))
+    with device.stream() as one, device.stream() as two, device.load(kernels.ADD) as code:
+        points.sweep(now=True)
+        for stream in (one, one, two):
+            stream.wait_value(device.full(1, 1, "uint32", stream=stream), 1)
+            points.retain(device, one.handle, stream, module("gpu.core.stream_arguments").release_of(stream))
+        kept = [point.things for point in points.retained if point.key[1] == one.handle]
+        assert kept == [[one, one], [two]]
+        add, array = code["add"].configure(grid=1, block=4, stream=one), device.zeros(4, "float32")
+        array.stream = None
+        foreign = Lent(array)
+        add(foreign, foreign, foreign, 4)
+        rawcuda.copy(device.zeros(4, "float32"), foreign, stream=one)
+        assert not told
+        device.synchronize()
+
+
+class Lent:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
 def test_the_default_stream_of_the_next_thread_has_a_point_of_its_own(device):
     """The identifier of a thread that has ended is used again, nearly always at once."""
     points = module("gpu.core.points")

@@ -5776,9 +5776,25 @@ CORRECTIONS = [
         "a fifth attack",
         "the close of a long chain of borrowers recurses",
         "gpu/memory/leases.py",
-        old="in reversed(borrowers):",
-        new="in borrowers:",
+        old="            found += [each for",
+        new="            found += owner._borrowed() if owner is not self else [each for",
         test="driver/test_lenders.py::test_a_long_chain_of_borrowers_is_closed_with_its_owner",
+    ),
+    Correction(
+        "a fifth attack",
+        "the driver is asked which of our streams a launch with another library's array is on",
+        "gpu/kernels/launch.py",
+        old="tuple(kept), release_of(self.stream))",
+        new="tuple(kept))",
+        test="driver/test_ownership.py::test_each_stream_of_ours_has_a_point_of_its_own",
+    ),
+    Correction(
+        "a fifth attack",
+        "two streams of ours with one handle share a point",
+        "gpu/core/points.py",
+        old="if release is None else release",
+        new="if release is None else 0",
+        test="driver/test_ownership.py::test_each_stream_of_ours_has_a_point_of_its_own",
     ),
 ]
 

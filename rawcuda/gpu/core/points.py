@@ -10,7 +10,8 @@ Captures     `capturing` lists our captures. What is used in one of them lives a
              other software, that is the capturer's responsibility. No event of a Point is recorded on a captured
              stream: a query of it would break the capture, whoever began that.
 Which stream A handle may be used again while work of the destroyed stream is pending, and so may the identifier of a
-             thread. The number from cuStreamGetId is never used again; each thread has a PerThread with a number.
+             thread. So what tells a stream is the release of a Stream of ours, the number of a thread's PerThread, or
+             the number from cuStreamGetId. (To ask for that in each case would take 10 % more of a copy.)
 Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode: the capture mode "global" forbids
              unsafe calls in every thread, even a query of an event
 Read next    handles.py
@@ -84,7 +85,7 @@ waiting: set[object] = set()
 beginning = free_after_fork(_thread.RLock())
 
 retained: list[Point] = []  # every Point whose event is in use; appending and removing are atomic
-_newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by its key
+_newest: dict[tuple[int, int, object], Point] = {}  # that takes more objects, by its key
 _skipped: list[None] = []  # an entry per skipped sweep
 
 
@@ -144,7 +145,7 @@ class Point:
 
     __slots__ = ("primary", "key", "event", "things", "is_open", "recording")
 
-    def __init__(self, primary: PrimaryContext, key: tuple[int, int, int]) -> None:
+    def __init__(self, primary: PrimaryContext, key: tuple[int, int, object]) -> None:
         self.primary, self.key = primary, key
         self.event: Event | None = take_event(primary)
         self.things: list[object] = []
@@ -375,11 +376,12 @@ def keep_in_graph(primary: PrimaryContext, stream: object, things: object) -> bo
     return True
 
 
-def retain(device: Any, stream: int, things: object) -> None:
+def retain(device: Any, stream: int, things: object, release: object = None) -> None:
     """Keep objects alive until a stream has completed the work that was queued on it so far.
 
-    device  a Device, or a PrimaryContext
-    stream  a handle, or one as an argument; the work that uses the objects must be queued already
+    device   a Device, or a PrimaryContext
+    stream   a handle, or one as an argument; the work that uses the objects must be queued already
+    release  that of a Stream of ours; None: another stream
     """
     if type(device) is PrimaryContext:
         primary: PrimaryContext = device
@@ -389,7 +391,7 @@ def retain(device: Any, stream: int, things: object) -> None:
     if keep_in_graph(primary, queue, things):
         return
     try:
-        key = primary.ordinal, stream, _which(primary, stream, queue)
+        key = primary.ordinal, stream, _which(primary, stream, queue) if release is None else release
         point = _newest.get(key)
         if point is not None and point.is_open:
             point.things.append(things)
@@ -411,7 +413,7 @@ def retain(device: Any, stream: int, things: object) -> None:
 
 
 def _which(primary: PrimaryContext, stream: int, queue: object) -> int:
-    """Return a number that tells a stream from all others with its handle, before and after it.
+    """Return a number that tells a stream that is not ours from all others with its handle, before and after it.
 
     calls   cuStreamGetId
     """
@@ -438,7 +440,7 @@ def sweep(now: bool = False) -> None:
         _skipped.append(None)
         return
     _skipped.clear()
-    late: set[tuple[int, int, int]] = set()
+    late: set[tuple[int, int, object]] = set()
     for point in tuple(retained):
         if point.key in late or not point.is_reached():
             if point.key[1]:

@@ -48,6 +48,7 @@ __all__ = [
     "order",
     "queue_of",
     "record_and_wait",
+    "release_of",
     "settled",
     "work_handle",
 ]
@@ -199,6 +200,11 @@ def queue_of(stream: object) -> Any:
     return as_argument(work_handle(stream))
 
 
+def release_of(stream: object) -> object:
+    """Return the release of a Stream of ours, for retain(), or None."""
+    return stream._release if isinstance(stream, StreamHandle) else None
+
+
 def is_lasting(stream: Any) -> bool:
     """Tell whether a stream is ours or a default one: a handle of another one means nothing after its owner has ended.
 
@@ -277,7 +283,7 @@ def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
     owner = thing if isinstance(thing, Bytes) else thing._owner
     home = home_of(stream, primary)
     if home is not owner._primary:
-        retain(home, work_handle(stream), owner._lease_for_work())
+        retain(home, work_handle(stream), owner._lease_for_work(), release_of(stream))
 
 
 def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> PrimaryContext:

@@ -21,7 +21,7 @@ from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
 from ..core.handles import EXECUTABLE, MODULE, make, shown_handle
 from ..core.points import capturing, retain
-from ..core.stream_arguments import home_of, queue_of, work_handle
+from ..core.stream_arguments import home_of, queue_of, release_of, work_handle
 from .conditions import explained
 from .node_parameters import owners_in, refuse_closed, things_in
 from .nodes import ExecutableNode, node_at, node_handles
@@ -119,12 +119,12 @@ class Executable(Owned):
         try:
             calls.cuGraphLaunch(executable, argument)
             if keeping:  # the graph may be closed before this launch is done
-                retain(home, queue, keeping)
+                retain(home, queue, keeping, release_of(stream))
         except CudaError:  # the driver has refused the launch, or retain() has waited for its end
             raise
         except BaseException:
             if keeping:  # the driver may have accepted the launch before the interrupt
-                retain(home, queue, keeping)
+                retain(home, queue, keeping, release_of(stream))
             raise
 
     def upload(self, stream: object = None) -> None:

@@ -71,6 +71,7 @@ from ...protocols.description import Description, place
 from ...remembered import Remembered
 from ...tracing import careful
 from ..core.points import capturing, keep_in_graph
+from ..core.stream_arguments import release_of
 from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import hold_back
 from ..streams.stream import Stream, retain, work_handle
@@ -546,7 +547,7 @@ class Prepared:
 
         The streams that their exporters named wait for it, too. This may be called twice for one launch.
         """
-        retain(self.primary, self.handle, tuple(kept))
+        retain(self.primary, self.handle, tuple(kept), release_of(self.stream))
         for made in kept:
             if type(made) is _StreamedView:  # (only these know a stream of the exporter)
                 hold_back((made,), self.handle, self.primary)

@@ -49,6 +49,7 @@ from ..core.stream_arguments import (
     noted_form,
     order,
     queue_of,
+    release_of,
     work_handle,
 )
 from .memory import Memory
@@ -308,7 +309,7 @@ def keep_foreign(primary: PrimaryContext, stream: object, view: Any) -> None:
     handle, home = work_handle(stream), home_of(stream, primary)
     if type(view) is view._streamed:
         hold_back((view,), handle, primary)
-    retain(home, handle, view._owner)
+    retain(home, handle, view._owner, release_of(stream))
 
 
 def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, side: Side) -> None:

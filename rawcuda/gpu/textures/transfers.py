@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, release_of, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture, uncaptured
 from ..streams.stream import record_and_wait
 from .formats import data_of
@@ -272,7 +272,7 @@ def move(target: Box, source: Box, stream: object) -> None:
     note(target.array, LEGACY if stream is None else stream)  # as in load()
     try:
         _queue(description, target, stream, primary)
-        retain(primary, handle, (target.array, source.array))
+        retain(primary, handle, (target.array, source.array), release_of(stream))
     except BaseException as error:
         end_work(error, primary, queue_of(stream), target.array, source.array)
         target.array.stream = before
@@ -326,7 +326,7 @@ def _run(
             calls, queue = primary.calls, queue_of(stream)
             calls.cuStreamSynchronize(queue)
         else:
-            retain(primary, handle, box.array)
+            retain(primary, handle, box.array, release_of(stream))
             if side.ours:
                 keep_ours(primary, stream, thing)
             else:
