@@ -251,6 +251,30 @@ def test_an_interrupt_leaves_nothing(device, monkeypatch):
     device.register(exporter).close()
 
 
+@pytest.mark.codes("cuMemHostUnregister returned 713")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_second_attempt_after_an_interrupt_stays_page_locked(device, monkeypatch, when):
+    """The traceback still refers to the first attempt, which is released later."""
+    exporter, calls = bytearray(64), vars(device._primary.calls)
+    register = device._primary.calls.cuMemHostRegister_v2
+
+    def interrupted(*arguments):
+        if when == "after":
+            register(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setitem(calls, "cuMemHostRegister_v2", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            device.register(exporter)
+    with device.register(exporter) as memory:
+        del caught
+        gc.collect()
+        owned.drain()
+        assert kind_of(memory.ptr) == "cuda_host"
+    assert kind_of(rawcuda.view(exporter).ptr) is None
+
+
 @pytest.mark.emulator_only("a GPU may end the context instead")
 @pytest.mark.codes("cuMemsetD8_v2 returned 1", "cuMemcpyDtoD_v2 returned 1", "cuStreamWriteValue32_v2 returned 1")
 @pytest.mark.parametrize("kind", ["registered", "virtual"])

@@ -5796,6 +5796,14 @@ CORRECTIONS = [
         new="if release is None else 0",
         test="driver/test_ownership.py::test_each_stream_of_ours_has_a_point_of_its_own",
     ),
+    Correction(
+        "a fifth attack",
+        "the end of an interrupted register() undoes the page-lock of the second attempt",
+        "gpu/memory/registered.py",
+        old="        lifetime.release(True)\n        raise\n",
+        new="        raise\n",
+        test="driver/test_memory_registered.py::test_a_second_attempt_after_an_interrupt_stays_page_locked[before]",
+    ),
 ]
 
 

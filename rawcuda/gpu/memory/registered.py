@@ -151,12 +151,15 @@ def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, 
     lifetime = Registration(address)  # the driver writes no handle: the address serves as one
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.keeps = REGISTERED, primary, None, keeps
     lifetime.taken = allocate_lock()
-    owner._own(None, lifetime)  # after an interrupt before the call, the driver refuses the release, which does no harm
-    primary.hold(lifetime)
     try:
+        owner._own(None, lifetime)
+        primary.hold(lifetime)
         primary.calls.cuMemHostRegister_v2(as_argument(address), as_argument(nbytes), ctypes.c_uint(flags))
+        owner._handle = address
     except CudaError:
         lifetime.value = lifetime.keeps = None
         lifetime.give_away()
         raise
-    owner._handle = address
+    except BaseException:  # an interrupt. Later, this release would undo the page-lock of a second attempt
+        lifetime.release(True)
+        raise
