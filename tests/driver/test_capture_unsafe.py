@@ -121,10 +121,16 @@ def read_foreign(device, stream):
     memory.close()
 
 
+def borrowed(stream):
+    return rawcuda.Stream.from_handle(stream.handle)
+
+
 WAIT = {
     "Stream.synchronize": lambda device, stream: stream.synchronize(),
     "Stream.query": lambda device, stream: stream.query(),
     "Stream.synchronize with a timeout": lambda device, stream: stream.synchronize(timeout=1),
+    "synchronize of a borrowed stream": lambda device, stream: borrowed(stream).synchronize(),
+    "query of a borrowed stream": lambda device, stream: borrowed(stream).query(),
     "Device.synchronize": lambda device, stream: device.synchronize(),
     "rawcuda.synchronize": lambda device, stream: rawcuda.synchronize(),
     "a read of foreign pinned memory": read_foreign,
@@ -143,6 +149,31 @@ def test_a_wait_that_would_break_the_capture_is_refused_before_the_driver_is_ask
     graph.launch(stream)
     WAIT[wait](device, stream)
     stream.synchronize()
+    assert x.tolist() == [3] * 4
+    graph.close()
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("borrowed", [False, True])
+@pytest.mark.parametrize("wait", ["synchronize", "query"])
+def test_a_wait_for_the_default_stream_that_a_capture_bars_is_refused(device, mode, called, wait, borrowed):
+    x = device.empty(4, "int32")
+    legacy = rawcuda.Stream.from_handle(1) if borrowed else rawcuda.Stream.legacy
+    device.synchronize()
+
+    def waited():
+        with device.current():
+            getattr(legacy, wait)()
+
+    with device.stream(nonblocking=False) as stream:
+        with stream.capture(mode) as graph:
+            with pytest.raises(rawcuda.InvalidUse, match="end the capture, launch the graph, and wait then") as raised:
+                called(waited)
+            assert raised.value.code == 906
+            x.fill(3, stream=stream)
+        graph.launch(stream)
+        called(waited)
+        stream.synchronize()
     assert x.tolist() == [3] * 4
     graph.close()
 

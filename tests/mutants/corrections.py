@@ -5804,6 +5804,25 @@ CORRECTIONS = [
         new="        raise\n",
         test="driver/test_memory_registered.py::test_a_second_attempt_after_an_interrupt_stays_page_locked[before]",
     ),
+    Correction(
+        "a fifth attack",
+        "a wait for a borrowed stream ends its capture",
+        "gpu/core/points.py",
+        old="    elif capture_number(calls, stream) is not None:",
+        new="    elif False:",
+        test="driver/test_capture_unsafe.py::"
+        "test_a_wait_that_would_break_the_capture_is_refused_before_the_driver_is_asked"
+        "[global-here-query of a borrowed stream]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a wait for the default stream ends a capture that bars it",
+        "gpu/core/points.py",
+        old="        if is_barred(calls):\n            raise",
+        new="        if False:\n            raise",
+        test="driver/test_capture_unsafe.py::"
+        "test_a_wait_for_the_default_stream_that_a_capture_bars_is_refused[global-here-query-False]",
+    ),
 ]
 
 

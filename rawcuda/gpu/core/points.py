@@ -58,6 +58,7 @@ __all__ = [
     "mark_end",
     "note_joined",
     "own_stream",
+    "refuse_device_wait",
     "refuse_wait",
     "retain",
     "retained",
@@ -221,7 +222,7 @@ def finish_context(primary: PrimaryContext, what: str = "") -> bool:
             if capturing:
                 if not what:
                     return False
-                refuse_wait(primary, what)
+                refuse_device_wait(primary, what)
             waiting.add(wait)
         primary.calls.cuCtxSynchronize()
     finally:
@@ -303,25 +304,38 @@ def note_joined(primary: PrimaryContext, stream: int, end: Point, legacy: Point 
             legacy_before[number] = legacy
 
 
-def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:
-    """Refuse to wait for a stream that is captured, or a device with such a stream: the capture would break.
+def refuse_wait(calls: Any, what: str, stream: int) -> None:
+    """Refuse to wait for a stream that is captured, or for the legacy default stream while a capture bars it.
 
-    stream  the handle as an argument; None: the whole device. Only our own captures count there
-    calls   cuStreamGetCaptureInfo
+    The capture would break. A borrowed stream may be any of these.
+
+    calls   cuStreamIsCapturing, cuStreamGetCaptureInfo
+    raises  InvalidUse  the driver would refuse it with 900 or 906
+    """
+    if stream == _LEGACY:
+        if is_barred(calls):
+            raise _refused(what, "a stream that the default stream waits for", STREAM_CAPTURE_IMPLICIT, "IMPLICIT")
+    elif capture_number(calls, stream) is not None:
+        raise _refused(what, "this stream", STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
+
+
+def refuse_device_wait(primary: PrimaryContext, what: str) -> None:
+    """Refuse to wait for a device while one of our captures is in progress there: the capture would break.
+
     raises  InvalidUse  the driver would refuse it with 900
     """
-    if stream is None:
-        is_captured, which = primary.ordinal in captured_on.values(), "a stream of this device"
-    else:
-        is_captured, which = capture_number(primary.calls, stream) is not None, "this stream"
-    if is_captured:
-        raise InvalidUse(
-            f"{what}: {which} is being captured, so a wait would break the capture: "
-            "end the capture, launch the graph, and wait then",
-            code=STREAM_CAPTURE_UNSUPPORTED,
-            name="CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-            call=what,
-        )
+    if primary.ordinal in captured_on.values():
+        raise _refused(what, "a stream of this device", STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
+
+
+def _refused(what: str, which: str, code: int, name: str) -> InvalidUse:
+    return InvalidUse(
+        f"{what}: {which} is being captured, so a wait would break the capture: "
+        "end the capture, launch the graph, and wait then",
+        code=code,
+        name=f"CUDA_ERROR_STREAM_CAPTURE_{name}",
+        call=what,
+    )
 
 
 def mark_end(primary: PrimaryContext, stream: object) -> Point | None:

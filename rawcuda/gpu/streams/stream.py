@@ -161,7 +161,7 @@ class Stream(StreamHandle):
         timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuStreamSynchronize, cuStreamQuery
         raises   TimeoutError  the time is over; the work continues
-                 InvalidUse    the stream is being captured
+                 InvalidUse    the stream is being captured, or is the legacy default stream and a capture bars it
         """
         if timeout is not None:
             from .waiting import wait_until
@@ -183,9 +183,7 @@ class Stream(StreamHandle):
     def _refuse_wait(self, what: str) -> None:
         if dropped:  # a capture that an interrupt left without its end is ended there
             drain()
-        primary = self._primary
-        if primary is not None:
-            refuse_wait(primary, what, self._argument or self._prepare())
+        refuse_wait(self._calls, what, self.handle)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
