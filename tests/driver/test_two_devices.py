@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import gc
 import weakref
@@ -28,6 +29,29 @@ def ordinal_of(address):
     with rawcuda.Device(0).current():
         rawcuda.cu.cuPointerGetAttribute(ctypes.byref(value), which, address)
     return value.value
+
+
+@pytest.mark.parametrize("stream", [1, 2, "legacy", "per_thread"])
+@pytest.mark.parametrize("call", ["copy", "fill", "batch", "wait for an event", "wait for a stream"])
+def test_a_capture_of_another_stream_does_not_disturb_default_streams(device, other, call, stream):
+    """No device is current; the capture may be that of another thread."""
+    default = getattr(rawcuda.Stream, stream) if isinstance(stream, str) else stream
+    source, target = array.array("i", [1, 2]), array.array("i", [0, 0])
+    x = device.empty(4, "uint32")
+    with device.stream() as captured, other.stream() as third, captured.capture() as graph:
+        x.fill(1, stream=captured)
+        if call == "copy":
+            rawcuda.copy(target, source, stream=default)
+        elif call == "fill":
+            rawcuda.view(target).fill(5, stream=default)
+        elif call == "batch":
+            rawcuda.copy_batch([(target, source)], stream=default)
+        else:
+            waits = rawcuda.Stream.from_handle(default) if isinstance(default, int) else default
+            waits.wait(third.record() if call == "wait for an event" else third)
+    graph.close()
+    expected = {"copy": [1, 2], "batch": [1, 2], "fill": [5, 5]}
+    assert list(target) == expected.get(call, [0, 0])
 
 
 @pytest.mark.parametrize("form", [lambda s: s, lambda s: s.handle, rawcuda.Stream.from_handle])

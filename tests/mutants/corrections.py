@@ -5823,6 +5823,23 @@ CORRECTIONS = [
         test="driver/test_capture_unsafe.py::"
         "test_a_wait_for_the_default_stream_that_a_capture_bars_is_refused[global-here-query-False]",
     ),
+    Correction(
+        "a fifth attack",
+        "a capture of another stream makes a host copy on a default stream an error",
+        "gpu/memory/ordering.py",
+        old="    except ValueError:  # no device is current",
+        new="    except OSError:  # no device is current",
+        test="driver/test_two_devices.py::test_a_capture_of_another_stream_does_not_disturb_default_streams[copy-2]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a capture of another stream makes a wait of a default stream an error",
+        "gpu/streams/stream.py",
+        old="not self._is_nonblocking(home.calls):",
+        new="not self.is_nonblocking:",
+        test="driver/test_two_devices.py::"
+        "test_a_capture_of_another_stream_does_not_disturb_default_streams[wait for an event-legacy]",
+    ),
 ]
 
 

@@ -196,7 +196,11 @@ def check_host_work(stream: object, nbytes: int) -> None:
     handle = handle_of(stream)
     if not capturing or not nbytes or handle == NO_SYNC:
         return
-    if capture_number(ANY_CALLS[handle <= PER_THREAD], handle) is not None:
+    try:
+        number = capture_number(ANY_CALLS[handle <= PER_THREAD], handle)
+    except ValueError:  # no device is current, so that it is not known whose default stream this is
+        return
+    if number is not None:
         raise InvalidUse(
             "the stream is being captured, and work on pageable host memory is done at once, so that no launch of the "
             "graph would repeat it: use pinned memory, or do this outside of the capture"

@@ -133,8 +133,11 @@ class Stream(StreamHandle):
 
         calls   cuStreamGetFlags
         """
+        return self._is_nonblocking(self._calls)
+
+    def _is_nonblocking(self, calls: Any) -> bool:
         value = ctypes.c_uint()
-        self._calls.cuStreamGetFlags(self._argument or self._prepare(), ctypes.byref(value))
+        calls.cuStreamGetFlags(self._argument or self._prepare(), ctypes.byref(value))
         return bool(value.value & 1)
 
     @property
@@ -243,7 +246,7 @@ class Stream(StreamHandle):
             home = context_of_stream(self, getattr(other, "_primary", None))
         if home is not None:
             end = mark_end(home, self._argument or self._prepare())
-        if home is not None and end is not None and not self.is_nonblocking:
+        if home is not None and end is not None and not self._is_nonblocking(home.calls):  # (no device may be current)
             legacy = legacy_end(home)
         self._wait(other, external)
         if home is not None and end is not None:
