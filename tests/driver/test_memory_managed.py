@@ -1,5 +1,6 @@
 """Managed memory: advice, prefetches, discards, and what is known about its pages."""
 
+import ctypes
 from contextlib import ExitStack
 
 import pytest
@@ -174,6 +175,32 @@ def test_what_is_no_advice(device, managed):
     with device.allocate(0, kind="managed") as nothing:
         nothing.advise("set_read_mostly").prefetch("host")
         assert nothing.preferred_location is None
+
+
+@pytest.mark.parametrize("as_number", [True, False])
+@pytest.mark.parametrize("call", ["prefetch", "discard"])
+def test_a_stream_of_another_context_is_refused_before_anything_is_queued(device, managed, call, as_number):
+    """The end of its work could not be determined; the content would be lost already."""
+    concurrent(device)
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    cu, context, handle = rawcuda.cu, rawcuda.cu.CUcontext(), rawcuda.cu.CUstream()
+    managed.fill(5)
+    device.synchronize()
+    cu.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    try:
+        cu.cuStreamCreate(ctypes.byref(handle), 1)
+        cu.cuCtxPopCurrent_v2(ctypes.byref(cu.CUcontext()))
+        stream = handle.value if as_number else rawcuda.Stream.from_handle(handle.value)
+        made = []
+        with rawcuda.trace(lambda event: made.append(event.name)):
+            with pytest.raises(ValueError, match="another context than the primary context"):
+                managed.prefetch(device, stream=stream) if call == "prefetch" else managed.discard(stream=stream)
+        assert not [name for name in made if name.startswith("cuMem")]
+        device.synchronize()
+        assert managed.view().tolist()[:4] == [5] * 4
+    finally:
+        cu.cuCtxDestroy_v2(context)
 
 
 def test_a_closed_device_is_no_location(device, managed):

@@ -69,6 +69,22 @@ def test_memory_of_a_pool_in_a_launch(device, pool):
             memory.close()
 
 
+@pytest.mark.parametrize("wrong", ["abc", -1, 0, 2**64, "closed"])
+@pytest.mark.parametrize("how", ["device", "pool", "empty"])
+def test_a_stream_is_checked_also_for_no_bytes(device, pool, how, wrong):
+    stream, expected = wrong, (TypeError, ValueError)
+    if wrong == "closed":
+        stream, expected = device.stream(), errors.Closed
+        stream.close()
+    allocate = {
+        "device": lambda: device.allocate(0, stream=stream),
+        "pool": lambda: pool.allocate(0, stream=stream),
+        "empty": lambda: device.empty((0,), "float32", stream=stream),
+    }[how]
+    with pytest.raises(expected):
+        allocate()
+
+
 def test_sizes(device, pool):
     with pool.allocate(0) as nothing:
         assert (nothing.ptr, nothing.nbytes) == (0, 0)

@@ -358,6 +358,16 @@ def test_bad_attributes(device, name, value, error):
         setattr(stream.attributes, name, value)
 
 
+def test_a_default_stream_takes_the_attributes_of_another_stream(device):
+    with device.current(), device.stream() as stream, device.stream() as other:
+        other.attributes.synchronization_policy = "yield"
+        for target in (rawcuda.Stream.legacy, rawcuda.Stream.from_handle(stream.handle)):
+            before = target.attributes.synchronization_policy
+            target.attributes.copy_from(other)
+            assert target.attributes.synchronization_policy == "yield"
+            target.attributes.synchronization_policy = before
+
+
 def test_attributes_of_another_devices_stream(device):
     if len(rawcuda.devices()) < 2:
         pytest.skip("one device only")

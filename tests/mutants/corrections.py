@@ -5091,7 +5091,7 @@ CORRECTIONS = [
         "a fifth reading",
         "memory in the order of a stream of another context is on the device of that",
         "gpu/memory/memory.py",
-        old="            if ordering.handle > PER_THREAD:",
+        old="            if nbytes and ordering.handle > PER_THREAD:",
         new="            if False:",
         test="driver/test_two_devices.py::test_memory_of_a_stream_of_another_context[another]",
     ),
@@ -5839,6 +5839,48 @@ CORRECTIONS = [
         new="not self.is_nonblocking:",
         test="driver/test_two_devices.py::"
         "test_a_capture_of_another_stream_does_not_disturb_default_streams[wait for an event-legacy]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the stream of an allocation of 0 bytes is not looked at",
+        "gpu/memory/memory.py",
+        old="    if stream is None:\n        if nbytes:\n            make(",
+        new="    if stream is None or nbytes == 0:\n        if nbytes:\n            make(",
+        test="driver/test_pool.py::test_a_stream_is_checked_also_for_no_bytes[device-abc]",
+    ),
+    Correction(
+        "a fifth attack",
+        "an allocation of 0 bytes from a pool takes a closed stream",
+        "gpu/memory/pool.py",
+        old="        queue = queue_of(stream if ordering is stream else ordering.handle)  # raises",
+        new="        queue = nbytes and queue_of(stream if ordering is stream else ordering.handle)  # raises",
+        test="driver/test_pool.py::test_a_stream_is_checked_also_for_no_bytes[pool-closed]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a discard on a stream of another context is queued before it is refused",
+        "gpu/memory/managed.py",
+        old="    home_of(stream, memory._primary)  # as in prefetch()\n",
+        new="",
+        test="driver/test_memory_managed.py::"
+        "test_a_stream_of_another_context_is_refused_before_anything_is_queued[discard-True]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a prefetch on a stream of another context is queued before it is refused",
+        "gpu/memory/managed.py",
+        old="    home_of(stream, memory._primary)  # raises",
+        new="    # raises",
+        test="driver/test_memory_managed.py::"
+        "test_a_stream_of_another_context_is_refused_before_anything_is_queued[prefetch-True]",
+    ),
+    Correction(
+        "a fifth attack",
+        "the attributes of a default stream are not copied from another stream",
+        "gpu/streams/stream_attributes.py",
+        old="isinstance(other, StreamHandle)",
+        new="isinstance(other, type(stream))",
+        test="driver/test_values.py::test_a_default_stream_takes_the_attributes_of_another_stream",
     ),
 ]
 

@@ -123,6 +123,7 @@ def prefetch(memory: Memory, location: object, stream: object, offset: object, n
     begin, size = _range(memory, offset, nbytes)
     where = locations.location_from(location)
     _check_concurrent(where)
+    home_of(stream, memory._primary)  # raises ValueError before anything is queued, which keep_ours() would do later
     _prefetch([(begin, size, where)], memory._primary, queue, stream)
     keep_ours(memory._primary, stream, memory)
 
@@ -152,6 +153,7 @@ def discard(memory: Memory, location: object, stream: object, offset: object, nb
         where = locations.location_from(location)
     if where is not None:
         _check_concurrent(where)
+    home_of(stream, memory._primary)  # as in prefetch()
     _begin_to_discard((memory,), memory._primary, stream)
     _discard([(begin, size, where)], memory._primary, queue, stream)
     keep_ours(memory._primary, stream, memory)

@@ -554,10 +554,9 @@ def allocate(device: object, nbytes: int, kind: str = "device", stream: object =
     memory = blank(device, primary, nbytes, kind, stream)
     if stream is not None and row is not DEVICE:
         raise ValueError(f"{kind} memory is stream-ordered only if it comes from a pool: give a pool, or no stream")
-    if nbytes == 0:
-        return memory
     if stream is None:
-        make(memory, row, primary, (as_argument(nbytes),) + row.numbers)  # (a star would take 30 ns more)
+        if nbytes:
+            make(memory, row, primary, (as_argument(nbytes),) + row.numbers)  # (a star would take 30 ns more)
     else:
         if isinstance(stream, StreamHandle) and stream._primary is primary:
             ordering: StreamHandle | Ordering = stream
@@ -565,13 +564,14 @@ def allocate(device: object, nbytes: int, kind: str = "device", stream: object =
         else:
             ordering, memory.stream = Ordering(stream), noted_form(stream)
             queue = as_argument(ordering.handle)
-            if ordering.handle > PER_THREAD:  # cuMemAllocAsync would allocate on the device of the stream
+            if nbytes and ordering.handle > PER_THREAD:  # cuMemAllocAsync would allocate on the device of the stream
                 pool = ctypes.c_uint64()
                 primary.calls.cuDeviceGetMemPool(ctypes.byref(pool), ctypes.c_int(primary.ordinal))
                 arguments = as_argument(nbytes), as_argument(pool.value), queue
                 make(memory, POOLED, primary, arguments, ordering)
                 return memory
-        make(memory, ORDERED, primary, (as_argument(nbytes), queue), ordering)
+        if nbytes:
+            make(memory, ORDERED, primary, (as_argument(nbytes), queue), ordering)
     return memory
 
 

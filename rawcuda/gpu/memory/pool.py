@@ -260,9 +260,9 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
             ordering: StreamHandle | Ordering = stream
         else:
             ordering = Ordering(stream)
+        queue = queue_of(stream if ordering is stream else ordering.handle)  # raises Closed, also for 0 bytes
         memory = blank(self.device, primary, nbytes, self.kind, noted_form(stream))
         if nbytes:
-            queue = queue_of(stream if ordering is stream else ordering.handle)
             try:
                 make(memory, POOLED, primary, (as_argument(nbytes), as_argument(self.handle), queue), ordering)
             except OutOfMemory as error:

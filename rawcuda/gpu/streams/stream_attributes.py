@@ -15,6 +15,7 @@ from ...arguments import as_choice
 from ...errors import a_kind
 from ...headers import cuda_h
 from ..core.context import check_version
+from ..core.stream_arguments import StreamHandle
 from .settings import (
     DOMAINS,
     PROPERTIES,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ...gpu.streams.stream import Stream
-    from ..core.stream_arguments import StreamHandle
 
 __all__ = ["AccessPolicyWindow", "StreamAttributes"]
 
@@ -161,7 +161,7 @@ class StreamAttributes:
         calls   cuStreamCopyAttributes
         """
         stream = self._stream
-        if not isinstance(other, type(stream)):
+        if not isinstance(other, StreamHandle):
             raise TypeError(f"attributes are copied from a Stream, not from {a_kind(other)}")
         target, source = stream._argument or stream._prepare(), other._argument or other._prepare()
         stream._calls.cuStreamCopyAttributes(target, source)
