@@ -129,6 +129,14 @@ def test_objects_of_the_old_context_say_so(own):
     assert works(own)
 
 
+def test_what_was_reset_is_still_a_key_of_a_dict(own):
+    things = [own.stream(), own.stream(priority=-1), own.event(), own.graph()]
+    table, numbers = dict.fromkeys(things, 1), [hash(thing) for thing in things]
+    own.reset(force=True)
+    assert [hash(thing) for thing in things] == numbers
+    assert [table.pop(thing) for thing in things] == [1, 1, 1, 1] and not table
+
+
 def test_other_devices_and_other_objects_of_the_device_are_not_touched(own):
     same, other = rawcuda.Device(own.ordinal), rawcuda.Device(0)
     assert works(same)

@@ -5882,6 +5882,14 @@ CORRECTIONS = [
         new="isinstance(other, type(stream))",
         test="driver/test_values.py::test_a_default_stream_takes_the_attributes_of_another_stream",
     ),
+    Correction(
+        "a fifth attack",
+        "a stream has no hash after a reset",
+        "gpu/core/stream_arguments.py",
+        old="        self._number = self._handle or 0\n",
+        new="",
+        test="driver/test_reset.py::test_what_was_reset_is_still_a_key_of_a_dict",
+    ),
 ]
 
 

@@ -100,9 +100,14 @@ class StreamHandle(InContext):
 
     __slots__ = ("_end", "_owner", "_number")
 
-    _number: int  # the handle, if it is borrowed, also after close()
+    _number: int  # the handle, also after close()
     _owner: Any  # of a borrowed handle: keeps the stream alive
     _end: Point | None  # the end of its work after close(), if that could be recorded
+
+    def _create(self, device: object, kind: Any, arguments: tuple[Any, ...]) -> Any:
+        super()._create(device, kind, arguments)
+        self._number = self._handle or 0
+        return self
 
     def _borrow(self, handle: int, owner: object) -> None:
         self._device = self._primary = self._argument = None

@@ -359,8 +359,7 @@ class Stream(StreamHandle):
         return self is other or isinstance(other, Stream) and self._handle is not None and other._handle == self._handle
 
     def __hash__(self) -> int:  # the same after close()
-        release = self._release
-        return hash(("stream", release.value if type(release) is Lifetime else self._number))
+        return hash(("stream", self._number))
 
     def __repr__(self) -> str:
         names: dict[int | None, str] = {LEGACY: "legacy", PER_THREAD: "per-thread", None: "closed"}
