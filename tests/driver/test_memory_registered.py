@@ -193,6 +193,51 @@ def test_with_pending_work(device):
         assert exporter.tolist() == [*range(100)] == there.view("uint32").tolist()
 
 
+WAYS = ["another device", "a graph", "an export", "an array interface", "a capture"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_array_may_be_used_after_close(device, way):
+    """Whatever keeps the bytes meanwhile: the exporter uses them again, in contrast to other memory."""
+    if way == "another device" and len(rawcuda.devices()) < 2:
+        pytest.skip("this needs two devices")
+    home = rawcuda.Device(1) if way == "another device" else device
+    exporter, other = array.array("I", [0] * 100), device.stream()
+    source, stream = home.upload(array.array("I", range(100))), home.stream()
+    home.synchronize()
+    memory, kept = device.register(exporter), None
+    if way == "a graph":
+        kept = device.graph()
+        kept.copy(memory.view("uint32"), source)
+        kept.launch(stream)
+    else:
+        memory.copy_from(source, stream=stream)
+    if way == "an export":
+        kept = rawcuda.view(memory, protocol="dlpack")
+    elif way == "an array interface":
+        kept = memory.__cuda_array_interface__
+    if way == "a capture":
+        kept = device.empty(4, "uint32")
+        with other.capture():
+            kept.fill(1, stream=other)
+            memory.close()
+            assert exporter.tolist() == [*range(100)]
+    memory.close()
+    assert exporter.tolist() == [*range(100)]
+
+
+def test_what_another_device_used_is_page_locked_no_more(device):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("this needs two devices")
+    with rawcuda.Device(1).stream() as stream:
+        source, exporter = rawcuda.Device(1).upload(bytes(100)), bytearray(100)
+        memory = device.register(exporter)
+        address = memory.ptr
+        memory.copy_from(source, stream=stream)
+        memory.close()
+        assert kind_of(address) is None
+
+
 def test_what_is_collected_waits_for_work(device):
     """Work does not retain it, and the exporter is let go of when it is unregistered."""
     calls = []

@@ -447,7 +447,7 @@ def attempt(call: Callable[..., object], *arguments: object) -> bool:
     try:
         call(*arguments)
         return True
-    except (CudaError, ForkedAfterInit) as error:
+    except (CudaError, ForkedAfterInit, Closed) as error:
         driver.current().unnoticed(error)
         return False
 

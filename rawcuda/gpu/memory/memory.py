@@ -19,10 +19,12 @@ from ...driver import as_argument
 from ...errors import a_kind, worded
 from ...hints import hinted
 from ...interpreter.cpython import facts
-from ...ownership import Once, Owned
+from ...ownership import Once, Owned, forked, releases_later
 from ...protocols.description import Bytes, Description
-from ..core.context import PrimaryContext, context_of, is_device, primary_of, reaches
+from ...protocols.device_memory import gpu
+from ..core.context import PrimaryContext, attempt, context_of, held_contexts, is_device, primary_of, reaches
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
+from ..core.points import finish_context, sweep
 from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, is_lasting, noted_form
 from .leases import Lease, Lender
 
@@ -178,7 +180,10 @@ class Memory(Lender, Bytes):
     ) -> Memory:
         """Page-lock an array in host memory where it is, and return it as "pinned" memory; close() undoes this.
 
-        Until it is closed, the exporter is kept alive, and devices can access its memory.
+        Until it is closed, the exporter is kept alive, and devices can access its memory. close() waits for all work of
+        all devices, so the array may be used afterwards. It cannot wait in a host function, and while a stream is being
+        captured, it waits on that device only for the last copy into the memory or fill of it: synchronize the streams
+        that use the memory before.
 
         exporter   an array whose elements are one run of bytes; for 0 bytes nothing is page-locked
         device     the device in whose context it is page-locked; by default one that is in use
@@ -197,7 +202,7 @@ class Memory(Lender, Bytes):
             as_bool("read_only", read_only),
             as_bool("io_memory", io_memory),
         )
-        kind = _ReadOnlyMemory if read_only else Memory
+        kind = _ReadOnlyMemory if read_only else _RegisteredMemory
         memory: Memory = registered.page_lock(
             exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
         )
@@ -506,14 +511,32 @@ class ManagedMemory(Memory):
         return managed.attributes(self)["last_prefetch_location"]
 
 
-class _ReadOnlyMemory(Memory):
+class _RegisteredMemory(Memory):
+    """Page-locked memory of an exporter, which the program uses again after close(), also where a lease keeps this."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Wait for all work, which may use the memory on any device and in any graph, and undo the page-lock."""
+        if self._handle and not forked and not releases_later():
+            try:
+                waited = [attempt(finish_context, home, "close()") for home in held_contexts()]
+                if not all(waited):  # a stream is being captured: only a wait for another one is possible
+                    attempt(gpu.finish, self)
+                sweep(now=True)
+            except ImportError:  # the interpreter ends and imports nothing more
+                pass
+        super().close()
+
+
+class _ReadOnlyMemory(_RegisteredMemory):
     """Page-locked memory of a read-only exporter."""
 
     __slots__ = ()
     readonly = True
 
 
-_ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
+_RegisteredMemory.__name__ = _ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 _CLASSES: dict[str, type[Memory]] = {"device": Memory, "pinned": Memory, "managed": ManagedMemory}
 
 
