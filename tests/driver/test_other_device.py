@@ -56,6 +56,14 @@ WAYS = {  # and the kinds of memory that it takes
     ),
     "a value that is written": ("stream.write_value(view[0], 5)", "device pinned"),
     "a batch of values": ("stream.batch([('write', view[0], 5), ('wait', view[0], 5)])", "device pinned"),
+    "a value on a default stream": (
+        "with other.current(): rawcuda.Stream.legacy.write_value(view[0], 5)",
+        "device pinned",
+    ),
+    "a value on a per-thread stream": (
+        "with other.current(): rawcuda.Stream.per_thread.batch([('write', view[0], 5)])",
+        "device pinned",
+    ),
     "a copy to an array": ("image.copy_from(view, stream=stream)", "pinned managed"),
     "a copy from an array": ("image.copy_from(zeros); image.copy_to(view, stream=stream)", "pinned managed"),
     "a copy to an array on the default stream": ("image.copy_from(view)", "pinned managed"),
@@ -70,6 +78,42 @@ def test_memory_is_kept_for_another_device(python: Python, way: str) -> None:
     line, kinds = WAYS[way]
     result = python(START.replace("WAY", line).replace("KINDS", repr(kinds.split())), env=DELAYED)
     assert result.stdout == "right\n", result.stdout + result.stderr
+
+
+FOREIGN = """
+import ctypes, gc, weakref
+from tests.subject import rawcuda
+home, other = rawcuda.Device(0), rawcuda.Device(1)
+other.enable_peer_access(home)
+class Array:
+    pass
+for stream in rawcuda.Stream.legacy, rawcuda.Stream.per_thread:
+    given, memory = Array(), home.allocate(64)
+    given.__cuda_array_interface__ = dict(version=3, shape=(1,), typestr="<u4", data=(memory.ptr, False), stream=None)
+    watched = weakref.ref(given)
+    with other.current():
+        stream.write_value(given, 5)
+    del given
+    home.synchronize()
+    gc.collect()
+    print(watched() is not None, end=" ")
+    other.synchronize()
+    print(watched() is not None)
+context = rawcuda.cu.CUcontext()
+rawcuda.cu.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+try:
+    rawcuda.Stream.legacy.write_value(memory.view("uint32")[0], 6)
+except ValueError as error:
+    assert "belongs to another context than the primary context" in str(error), error
+rawcuda.cu.cuCtxDestroy_v2(context)
+home.synchronize()
+print(memory.view("uint32")[0].tolist())
+"""
+
+
+def test_a_value_on_a_default_stream_keeps_memory_until_the_stream_of_that_device_is_done(python: Python) -> None:
+    result = python(FOREIGN, env=DELAYED)
+    assert result.stdout.split() == [*["True", "False"] * 2, "5"], result.stdout + result.stderr
 
 
 ACCESS = """

@@ -1636,7 +1636,7 @@ CORRECTIONS = [
         "interrupts after a launch",
         "an interrupt after a write in stream order leaves work whose memory nothing keeps",
         "gpu/streams/stream_values.py",
-        old="            _keep_each(stream, steps)\n        raise\n",
+        old="            _keep_each(home, stream, steps)\n        raise\n",
         new="            pass\n        raise\n",
         test="driver/test_interrupts.py::test_foreign_memory_outlives_work_that_an_exception_ends[a value]",
     ),
@@ -1767,8 +1767,8 @@ CORRECTIONS = [
         "memory of device 0 for work of device 1",
         "memory is freed before a stream of another device has written a value to it",
         "gpu/streams/stream_values.py",
-        old="        keep_ours(seen.owner._primary, stream, seen)\n",
-        new="",
+        old="            keep_ours(home, stream, step.seen)\n",
+        new="            pass\n",
         test="driver/test_other_device.py::test_memory_is_kept_for_another_device[a value that is written]",
     ),
     Correction(
@@ -2946,8 +2946,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "the stream of an exporter does not wait for a value that is written",
         "gpu/streams/stream_values.py",
-        old="        gpu.keep_foreign(primary, stream, seen)",
-        new="        gpu.keep_foreign(primary, stream, StridedView._derived(seen, 0, (), ()))",
+        old="            gpu.keep_foreign(home, stream, step.seen)",
+        new="            gpu.keep_foreign(home, stream, StridedView._derived(step.seen, 0, (), ()))",
         test="driver/test_view_stream.py::test_5_10_exporting_is_held_back_by_a_kernel_too[value]",
     ),
     Correction(
@@ -5923,6 +5923,32 @@ CORRECTIONS = [
         old="                sweep(now=True)\n",
         new="                pass\n",
         test="driver/test_memory_registered.py::test_what_another_device_used_is_page_locked_no_more",
+    ),
+    Correction(
+        "a fifth attack",
+        "a value on the default stream of the current device is kept for that of the memory's device",
+        "gpu/streams/stream_values.py",
+        old="            keep_ours(home, stream, step.seen)\n",
+        new="            keep_ours(step.seen.owner._primary, stream, step.seen)\n",
+        test="driver/test_other_device.py::test_memory_is_kept_for_another_device[a value on a default stream]",
+    ),
+    Correction(
+        "a fifth attack",
+        "foreign memory of a value on the default stream of another device is kept for that of its own device",
+        "gpu/streams/stream_values.py",
+        old="            gpu.keep_foreign(home, stream, step.seen)",
+        new="            gpu.keep_foreign(gpu.device_of(step.seen), stream, step.seen)",
+        test="driver/test_other_device.py::"
+        "test_a_value_on_a_default_stream_keeps_memory_until_the_stream_of_that_device_is_done",
+    ),
+    Correction(
+        "a fifth attack",
+        "a value on the default stream of a context that is no device's primary context is kept for another one",
+        "gpu/core/stream_arguments.py",
+        old="        return current_primary() or _foreign_home(some_context(), now, stream._number)\n",
+        new="        return current_primary() or some_context()\n",
+        test="driver/test_other_device.py::"
+        "test_a_value_on_a_default_stream_keeps_memory_until_the_stream_of_that_device_is_done",
     ),
 ]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 
 from ...arguments import as_int
-from ...driver import as_argument
+from ...driver import as_argument, current
 from ...errors import CudaError, worded
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
@@ -21,7 +21,17 @@ from ...ownership import Owned, invalidate, releases_later, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
 from ...protocols.description import Bytes
 from ...remembered import Remembered
-from .context import ANY_CALLS, PrimaryContext, context_of, current_primary, held_contexts, no_device, primary_of
+from .context import (
+    ANY_CALLS,
+    AnyContext,
+    PrimaryContext,
+    context_of,
+    current_primary,
+    held_contexts,
+    no_device,
+    primary_of,
+    some_context,
+)
 from .handles import Lifetime, destroying, make
 from .points import PerThread, Point, mark_end, own_stream, retain, sweep, take_event
 
@@ -43,6 +53,7 @@ __all__ = [
     "failed",
     "handle_of",
     "home_of",
+    "home_of_call",
     "is_of_another_thread",
     "noted_form",
     "order",
@@ -276,6 +287,20 @@ def context_of_stream(stream: StreamHandle, other: PrimaryContext | None) -> Pri
         return home_of(stream, primary)
     except ValueError:
         return None
+
+
+def home_of_call(stream: StreamHandle) -> PrimaryContext:
+    """Return the context of a stream on which a call is made; a default one is that of the current context.
+
+    raises  ValueError  it is no primary context; no context is current, and we hold none or several
+    """
+    if stream._primary is not None:
+        return stream._primary
+    if stream._number > PER_THREAD:
+        return home_of(stream, some_context())
+    with AnyContext(for_default=True):
+        now = current().current_context() or 0
+        return current_primary() or _foreign_home(some_context(), now, stream._number)
 
 
 def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:

@@ -20,13 +20,14 @@ from ...errors import CudaError, refusal, unsupported, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes
 from ...protocols.device_memory import gpu
-from ..core.context import context_of, reaches
-from ..core.stream_arguments import keep_ours
+from ..core.context import reaches
+from ..core.stream_arguments import home_of_call, keep_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..core.context import PrimaryContext
     from ..core.stream_arguments import StreamHandle
 
 __all__ = ["batch", "wait_value", "write_value"]
@@ -233,30 +234,27 @@ def _queue_one(stream: StreamHandle, symbol: str, step: _Operation) -> None:
 
 def _queue(stream: StreamHandle, symbol: str, arguments: tuple[object, ...], steps: list[_Operation]) -> None:
     """Make the call that queues operations, and keep their memory until the stream has completed them."""
-    queue = stream._argument or stream._prepare()
+    queue, home = stream._argument or stream._prepare(), None
+    if any([step.seen is not None for step in steps]):
+        home = home_of_call(stream)
     try:
         getattr(stream._calls, symbol)(queue, *arguments)
-        _keep_each(stream, steps)
+        _keep_each(home, stream, steps)
     except BaseException as error:
         if not isinstance(error, CudaError):  # the driver may have accepted the call before the interrupt
-            _keep_each(stream, steps)
+            _keep_each(home, stream, steps)
         raise
 
 
-def _keep_each(stream: StreamHandle, steps: list[_Operation]) -> None:
+def _keep_each(home: PrimaryContext | None, stream: StreamHandle, steps: list[_Operation]) -> None:
+    """Keep memory until the stream has completed the operations, if its close() would not wait for that.
+
+    home  the context of the stream
+    """
     for step in steps:
-        _keep(stream, step)
-
-
-def _keep(stream: StreamHandle, step: _Operation) -> None:
-    """Keep memory alive until the stream has completed the operation, if its close() would not wait for that."""
-    seen = step.seen
-    if seen is None:
-        return
-    if isinstance(seen.owner, Bytes):
-        keep_ours(seen.owner._primary, stream, seen)
-        return
-    ordinal = seen.device[1]
-    primary = stream._primary or (context_of(ordinal) if ordinal is not None else None)
-    if primary is not None:
-        gpu.keep_foreign(primary, stream, seen)
+        if home is None or step.seen is None:
+            continue
+        if isinstance(step.seen.owner, Bytes):
+            keep_ours(home, stream, step.seen)
+        else:
+            gpu.keep_foreign(home, stream, step.seen)
