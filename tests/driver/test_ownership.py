@@ -1065,6 +1065,33 @@ class Thing:
     """Something that work uses."""
 
 
+@pytest.mark.parametrize(
+    "code, is_over",
+    [(2, False), (800, False), (900, False), (999, False), (201, True), (400, True), (709, True), (719, True)],
+)
+def test_what_work_uses_is_kept_after_an_error_that_does_not_end_the_work(device, monkeypatch, code, is_over):
+    """The next sweep asks again. An event that does not exist any more belonged to a context that has ended."""
+    points, primary = module("gpu.core.points"), device._primary
+
+    def refuse(event):
+        raise errors.from_code(code, "AN_ERROR", "it is refused", "cuEventQuery")
+
+    with device.stream() as stream:
+        points.sweep(now=True)
+        thing = Thing()
+        watched = weakref.ref(thing)
+        points.retain(primary, stream.handle, thing)
+        del thing
+        primary.calls.cuEventQuery  # so that the attribute exists
+        monkeypatch.setitem(vars(primary.calls), "cuEventQuery", refuse)
+        points.sweep(now=True)
+        monkeypatch.undo()
+        assert (watched() is None) == is_over
+        stream.synchronize()
+        points.sweep(now=True)
+        assert watched() is None
+
+
 def test_a_wait_that_is_refused_gives_its_event_back(device, monkeypatch):
     primary = device._primary
     with device.stream() as one, device.stream() as two:

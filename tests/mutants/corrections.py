@@ -5950,6 +5950,23 @@ CORRECTIONS = [
         test="driver/test_other_device.py::"
         "test_a_value_on_a_default_stream_keeps_memory_until_the_stream_of_that_device_is_done",
     ),
+    Correction(
+        "a fifth attack",
+        "what work uses is released if the driver could not tell whether the work is done",
+        "gpu/core/points.py",
+        old="            return isinstance(error, ContextLost) or error.code in (INVALID_CONTEXT, INVALID_HANDLE)\n",
+        new="            return error.code != 800\n",
+        test="driver/test_ownership.py::test_what_work_uses_is_kept_after_an_error_that_does_not_end_the_work[2-False]",
+    ),
+    Correction(
+        "a fifth attack",
+        "what work used is kept for ever if other software has ended the context",
+        "gpu/core/points.py",
+        old="            return isinstance(error, ContextLost) or error.code in (INVALID_CONTEXT, INVALID_HANDLE)\n",
+        new="            return isinstance(error, ContextLost)\n",
+        test="driver/test_ownership.py::"
+        "test_what_work_uses_is_kept_after_an_error_that_does_not_end_the_work[400-True]",
+    ),
 ]
 
 

@@ -25,8 +25,8 @@ from ctypes import byref
 from itertools import count
 
 from ...driver import as_argument, current
-from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse, SymbolNotFound
-from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
+from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, SymbolNotFound
+from ...headers.status import INVALID_CONTEXT, INVALID_HANDLE, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import drain, dropped, forked, unless_inside
 from .calls import relaxed
@@ -164,7 +164,7 @@ class Point:
             self.recording.pop()
 
     def is_reached(self) -> bool:
-        """Tell whether the stream has passed this point, or never will because the context is lost."""
+        """Tell whether the stream has passed this point, or never will because the context is lost or was destroyed."""
         self.is_open = False
         event = self.event
         if event is None or event.argument is None:
@@ -172,7 +172,8 @@ class Point:
         try:
             return not self.primary.calls.cuEventQuery(event.argument)
         except CudaError as error:
-            return error.code != NOT_PERMITTED  # in a host function, nothing can be asked
+            # After any other error, such as OUT_OF_MEMORY, or NOT_PERMITTED in a host function, the work may go on.
+            return isinstance(error, ContextLost) or error.code in (INVALID_CONTEXT, INVALID_HANDLE)
         except (Closed, ForkedAfterInit):
             return True
 
