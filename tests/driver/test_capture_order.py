@@ -296,6 +296,64 @@ def test_what_bars_the_default_stream_later_knows_its_work(device, streams, how)
     assert y.tolist() == [1] * 4
 
 
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+def test_each_device_knows_what_its_default_stream_had_to_do(device):
+    """A stream of another device joins the capture, and both bar the default streams of their devices."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    homes = device, rawcuda.Device(1)
+    first, second = (home.stream(nonblocking=False) for home in homes)
+    x, y, ones = ([home.full(4, value, "float32") for home in homes] for value in (0, 0, 1))
+    z = device.empty(4, "float32")
+    flag = device.allocate(4, kind="pinned").view("uint32").fill(0)
+    rawcuda.synchronize()
+    timer = threading.Timer(0.2, flag.memoryview().__setitem__, (0, 1))
+    with device.current():
+        rawcuda.Stream.legacy.wait_value(flag[0], 1)  # that of the other device has less to do
+    for made, one in zip(x, ones):
+        made.copy_from(one)
+    timer.start()
+    others = [home.stream() for home in homes]
+    with first.capture("relaxed") as graph:
+        z.fill(1, stream=first)
+        second.wait(first)
+        for made, result, other in zip(x, y, others):
+            result.copy_from(made, stream=other)
+        first.wait(second)
+    for other in others:
+        other.synchronize()
+    timer.join()
+    graph.close()
+    assert [made.tolist() for made in y] == [[1] * 4] * 2
+
+
+@pytest.mark.parametrize("how", ["a stream", "an event", "a borrowed stream"])
+def test_a_wait_for_a_device_whose_stream_has_joined_a_capture_is_refused(device, streams, how):
+    """The driver would refuse it, too, and end the capture."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    stream, home = streams[0], rawcuda.Device(1)
+    x, y = device.zeros(4, "uint32"), home.zeros(4, "uint32")
+    memory = home.virtual_memory(1)
+    rawcuda.synchronize()
+    with home.stream() as joined:
+        with stream.capture() as graph:
+            x.fill(3, stream=stream)
+            waiting = rawcuda.Stream.from_handle(joined.handle) if how == "a borrowed stream" else joined
+            waiting.wait(stream.record() if how == "an event" else stream)
+            y.fill(4, stream=joined)
+            for wait in (device.synchronize, home.synchronize, rawcuda.synchronize, lambda: memory.shrink(0)):
+                with pytest.raises(errors.InvalidUse, match="of this device is being captured, so a wait would break"):
+                    wait()
+            stream.wait(joined)
+        home.synchronize()  # it is refused no more
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+        assert x.tolist() == [3] * 4 and y.tolist() == [4] * 4
+    memory.close()
+
+
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
 @pytest.mark.parametrize("how", ["memoryview", "__array_interface__", "tolist"])
 def test_the_host_reads_in_a_capture_what_was_copied_before(device, streams, kind, how):

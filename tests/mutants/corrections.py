@@ -705,8 +705,8 @@ CORRECTIONS = [
         "captures",
         "what the default stream had to do is not waited for before the capture has its number",
         "gpu/graphs/recording.py",
-        old="                notes.append((legacy_before, legacy_end(primary)))",
-        new="                pass",
+        old="                legacy = legacy_end(primary)\n",
+        new="                legacy = None\n",
         test="driver/test_capture_order.py::"
         "test_what_came_before_a_capture_is_known_as_soon_as_it_has_begun[default stream]",
         mode="lazy",
@@ -4998,8 +4998,8 @@ CORRECTIONS = [
         "a fourth attack",
         "a stream that joins a capture and bars the default stream does not know its work",
         "gpu/core/points.py",
-        old="            legacy_before[number] = legacy",
-        new="            pass",
+        old="        legacy_before.setdefault(number, {})[primary.ordinal] = legacy\n",
+        new="        pass\n",
         test="driver/test_capture_order.py::"
         "test_what_bars_the_default_stream_later_knows_its_work[a stream that joins]",
         mode="lazy",
@@ -5966,6 +5966,24 @@ CORRECTIONS = [
         new="            return isinstance(error, ContextLost)\n",
         test="driver/test_ownership.py::"
         "test_what_work_uses_is_kept_after_an_error_that_does_not_end_the_work[400-True]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a wait for a device breaks the capture that a stream of the device has joined",
+        "gpu/core/points.py",
+        old="    captured_on[number].add(primary.ordinal)\n",
+        new="",
+        test="driver/test_capture_order.py::"
+        "test_a_wait_for_a_device_whose_stream_has_joined_a_capture_is_refused[a stream]",
+    ),
+    Correction(
+        "a fifth attack",
+        "what a default stream had to do before a capture is taken for that of another device",
+        "gpu/core/points.py",
+        old="            return ends[primary.ordinal]\n",
+        new="            return [*ends.values()][-1]\n",
+        test="driver/test_capture_order.py::test_each_device_knows_what_its_default_stream_had_to_do",
+        mode="lazy",
     ),
 ]
 

@@ -77,9 +77,10 @@ NEXT = -1  # stands, in the four registers, for the number of a capture that a t
 capturing: dict[int, list[object]] = {}
 # The end of the work that each stream had before it took part in one of our captures, by its number and the handle.
 before: dict[int, dict[int, Point]] = {}
-# The end of the work that the legacy default stream had when one of our captures began to bar it, by its number.
-legacy_before: dict[int, Point] = {}
-captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
+# The end of the work that each device's legacy default stream had when one of our captures began to bar it, by its
+# number and the device.
+legacy_before: dict[int, dict[int, Point]] = {}
+captured_on: dict[int, set[int]] = {}  # the number of each of our captures in progress -> the devices of its streams
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
 waiting: set[object] = set()
@@ -269,9 +270,9 @@ def is_barred(calls: Any) -> bool:
 
 def barred_end(primary: PrimaryContext) -> Point | None:
     """Return the end of the work of the legacy default stream while it is barred; None if that is not known."""
-    for number, end in [*legacy_before.items()]:
-        if captured_on.get(number) == primary.ordinal:
-            return end
+    for ends in [*legacy_before.values()]:
+        if primary.ordinal in ends:
+            return ends[primary.ordinal]
     return None
 
 
@@ -291,18 +292,20 @@ def legacy_end(primary: PrimaryContext) -> Point | None:
     return mark_end(primary, as_argument(1))
 
 
-def note_joined(primary: PrimaryContext, stream: int, end: Point, legacy: Point | None) -> None:
-    """Note what came before a wait, if its stream takes part in a capture of ours since.
+def note_joined(primary: PrimaryContext, stream: int, end: Point | None, legacy: Point | None) -> None:
+    """Note the device of a wait and what came before it, if its stream takes part in a capture of ours since.
 
     end     of the work of the stream
     legacy  the end of the work of the legacy default stream, if the stream bars it now
     """
     number = capture_number(primary.calls, stream) or 0
-    ends = before.get(number)
-    if ends is not None:
-        ends.setdefault(stream, end)
-        if legacy is not None:
-            legacy_before[number] = legacy
+    if number not in captured_on:
+        return
+    captured_on[number].add(primary.ordinal)
+    if end is not None:
+        before[number].setdefault(stream, end)
+    if legacy is not None:
+        legacy_before.setdefault(number, {})[primary.ordinal] = legacy
 
 
 def refuse_wait(calls: Any, what: str, stream: int) -> None:
@@ -325,7 +328,7 @@ def refuse_device_wait(primary: PrimaryContext, what: str) -> None:
 
     raises  InvalidUse  the driver would refuse it with 900
     """
-    if primary.ordinal in captured_on.values():
+    if any([primary.ordinal in ordinals for ordinals in [*captured_on.values()]]):
         raise _refused(what, "a stream of this device", STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
 
 

@@ -165,14 +165,15 @@ class Recording:
         """
         stream: Any = self.stream
         primary, handle, queue = self._primary, stream.handle, arguments[0]
-        notes: Notes = [(captured_on, primary.ordinal), (capturing, self._kept)]
+        notes: Notes = [(captured_on, {primary.ordinal}), (capturing, self._kept)]
         try:
             _write(notes, NEXT)
             _let_waits_end()
             earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
             notes.append((before, {} if earlier is None else {handle: earlier}))
             if not stream.is_nonblocking:  # the capture will bar the default stream
-                notes.append((legacy_before, legacy_end(primary)))
+                legacy = legacy_end(primary)
+                notes.append((legacy_before, {} if legacy is None else {primary.ordinal: legacy}))
             _write(notes, NEXT)
             invalidate()  # from now on, each launch keeps its module if it is captured
             self._state = "begun"

@@ -249,7 +249,7 @@ class Stream(StreamHandle):
         if home is not None and end is not None and not self._is_nonblocking(home.calls):  # (no device may be current)
             legacy = legacy_end(home)
         self._wait(other, external)
-        if home is not None and end is not None:
+        if home is not None:
             note_joined(home, self.handle, end, legacy)
 
     def _wait(self, other: Any, external: object) -> None:
