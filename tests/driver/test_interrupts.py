@@ -301,6 +301,43 @@ def interrupted(sequence: Callable[[], object], nth: int) -> bool:
     return left[0] <= 0
 
 
+def test_an_exception_at_the_entry_of_each_function_leaves_no_capture(device: Any) -> None:
+    """Python looks for signals there, also where a function is called between try and the end of finally."""
+    files = tuple(str(FOLDER / "gpu" / name) for name in ("graphs/recording.py", "core/points.py"))
+    left, x = [0], device.empty((8,), "float32")
+
+    def trace(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename in files and frame.f_code.co_name != "__del__":
+            left[0] -= 1
+            if left[0] == 0:
+                sys.settrace(None)
+                raise Injected
+
+    def capture() -> None:
+        with device.stream(nonblocking=False) as stream, stream.capture() as graph:
+            x.fill(1, stream=stream)
+        graph.close()
+
+    capture()
+    before, nth = sys.gettrace(), 0
+    while left[0] <= 0:
+        nth += 1
+        left[0] = nth
+        sys.settrace(trace)
+        try:
+            capture()
+        except Injected:
+            pass
+        finally:
+            sys.settrace(before)
+        gc.collect()
+        owned.drain()
+        assert not points.capturing, f"call {nth} leaves a capture"
+        rawcuda.synchronize()
+        x.stream = None
+    assert nth > 10
+
+
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None:
     world, sequence = World(device), SEQUENCES[name]

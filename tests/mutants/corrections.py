@@ -1709,7 +1709,7 @@ CORRECTIONS = [
         "captures",
         "a collection that closes pinned memory while a capture begins breaks the capture",
         "gpu/graphs/recording.py",
-        old="            _write(notes, NEXT)\n            _let_waits_end()",
+        old="            capturing[NEXT] = noted\n            _let_waits_end()",
         new="            _let_waits_end()",
         test="driver/test_ownership.py::"
         "test_closing_in_a_collection_while_a_capture_begins_or_ends[cuStreamBeginCapture_v2]",
@@ -4998,7 +4998,7 @@ CORRECTIONS = [
         "a fourth attack",
         "a stream that joins a capture and bars the default stream does not know its work",
         "gpu/core/points.py",
-        old="        legacy_before.setdefault(number, {})[primary.ordinal] = legacy\n",
+        old="        noted.legacy[primary.ordinal] = legacy\n",
         new="        pass\n",
         test="driver/test_capture_order.py::"
         "test_what_bars_the_default_stream_later_knows_its_work[a stream that joins]",
@@ -5971,7 +5971,7 @@ CORRECTIONS = [
         "a fifth attack",
         "a wait for a device breaks the capture that a stream of the device has joined",
         "gpu/core/points.py",
-        old="    captured_on[number].add(primary.ordinal)\n",
+        old="    noted.ordinals.add(primary.ordinal)\n",
         new="",
         test="driver/test_capture_order.py::"
         "test_a_wait_for_a_device_whose_stream_has_joined_a_capture_is_refused[a stream]",
@@ -5980,10 +5980,18 @@ CORRECTIONS = [
         "a fifth attack",
         "what a default stream had to do before a capture is taken for that of another device",
         "gpu/core/points.py",
-        old="            return ends[primary.ordinal]\n",
-        new="            return [*ends.values()][-1]\n",
+        old="            return end\n    return None\n\n\ndef end_before",
+        new="            return [*noted.legacy.values()][-1]\n    return None\n\n\ndef end_before",
         test="driver/test_capture_order.py::test_each_device_knows_what_its_default_stream_had_to_do",
         mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "an interrupt after a capture has begun leaves a capture that nobody ends",
+        "gpu/graphs/recording.py",
+        old="            capturing.pop(NEXT, None)  #",
+        new="            (lambda: capturing.pop(NEXT, None))()  #",
+        test="driver/test_interrupts.py::test_an_exception_at_the_entry_of_each_function_leaves_no_capture",
     ),
 ]
 

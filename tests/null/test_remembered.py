@@ -49,7 +49,7 @@ REGISTERS = {
     "gpu.processes.opening": "_open_here Opened.parts",
     "gpu.processes.server": "_running _asked Answer.descriptors Offer.users Server.offers Server._new Server._used",
     "gpu.core.stream_arguments": "failed",
-    "gpu.core.points": "before legacy_before captured_on capturing waiting retained _newest _skipped "
+    "gpu.core.points": "capturing waiting retained _newest _skipped Capture.before Capture.legacy "
     "Point.things Point.recording",
     "gpu.streams.stream": "_keepers",
     "gpu.core.host_functions": "_calls _graph_calls _forever _origins _in_graphs _thunk _addresses",

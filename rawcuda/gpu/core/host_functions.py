@@ -75,7 +75,7 @@ class _Call:
 # By the number that the driver passes:
 _calls: dict[int, _Call] = {}  # those that will be made once
 _graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
-_forever: list[_Call] = []  # those of graphs of other software
+_forever: list[object] = []  # those of graphs of other software
 _origins: dict[tuple[int, int], Origin] = {}  # by device and stream, except those of per-thread streams
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
@@ -147,7 +147,8 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
     else:  # (in a capture of other software, we are not told when the graph is destroyed)
         number, made = _in_graph(ordinal, function, arguments)
-        kept = capturing.get(captured, _forever)
+        noted = capturing.get(captured)
+        kept = _forever if noted is None else noted.kept
         kept.append(made)
     try:
         stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))

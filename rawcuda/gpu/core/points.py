@@ -37,15 +37,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "Capture",
     "NEXT",
     "PerThread",
     "REACHED",
     "Point",
     "beginning",
     "capture_number",
-    "captured_on",
     "barred_end",
-    "before",
     "capturing",
     "end_before",
     "end_now",
@@ -53,7 +52,6 @@ __all__ = [
     "forget",
     "is_barred",
     "keep_in_graph",
-    "legacy_before",
     "legacy_end",
     "mark_end",
     "note_joined",
@@ -71,16 +69,27 @@ _LEGACY, _PER_THREAD = 1, 2
 _NO_TIMING = ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which this many calls share
 
-NEXT = -1  # stands, in the four registers, for the number of a capture that a thread begins now: it is not known yet
+NEXT = -1  # stands in `capturing` for the number of a capture that a thread begins now: it is not known yet
 
-# The number of each of our captures in progress, and the objects that must live as long as its graph.
-capturing: dict[int, list[object]] = {}
-# The end of the work that each stream had before it took part in one of our captures, by its number and the handle.
-before: dict[int, dict[int, Point]] = {}
-# The end of the work that each device's legacy default stream had when one of our captures began to bar it, by its
-# number and the device.
-legacy_before: dict[int, dict[int, Point]] = {}
-captured_on: dict[int, set[int]] = {}  # the number of each of our captures in progress -> the devices of its streams
+
+class Capture:
+    """What is noted of one of our captures in progress.
+
+    kept      the objects that must live as long as its graph
+    ordinals  the devices of its streams
+    before    the end of the work that each stream had before it took part, by its handle
+    legacy    the end of the work that each device's legacy default stream had when the capture began to bar it
+    """
+
+    __slots__ = ("kept", "ordinals", "before", "legacy")
+
+    def __init__(self, kept: list[object], ordinal: int) -> None:
+        self.kept, self.ordinals = kept, {ordinal}
+        self.before: dict[int, Point] = {}
+        self.legacy: dict[int, Point] = {}
+
+
+capturing: dict[int, Capture] = {}  # our captures in progress, by their numbers
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
 waiting: set[object] = set()
@@ -270,18 +279,19 @@ def is_barred(calls: Any) -> bool:
 
 def barred_end(primary: PrimaryContext) -> Point | None:
     """Return the end of the work of the legacy default stream while it is barred; None if that is not known."""
-    for ends in [*legacy_before.values()]:
-        if primary.ordinal in ends:
-            return ends[primary.ordinal]
+    for noted in [*capturing.values()]:
+        end = noted.legacy.get(primary.ordinal)
+        if end is not None:
+            return end
     return None
 
 
 def end_before(number: int, stream: int) -> Point | None:
     """Return the end of the work that a stream had before it took part in a capture; None if that is not known."""
     for key in (number, NEXT):
-        end = before.get(key, {}).get(stream)
-        if end is not None:
-            return end
+        noted = capturing.get(key)
+        if noted is not None and stream in noted.before:
+            return noted.before[stream]
     return None
 
 
@@ -299,13 +309,14 @@ def note_joined(primary: PrimaryContext, stream: int, end: Point | None, legacy:
     legacy  the end of the work of the legacy default stream, if the stream bars it now
     """
     number = capture_number(primary.calls, stream) or 0
-    if number not in captured_on:
+    noted = capturing.get(number)
+    if noted is None:
         return
-    captured_on[number].add(primary.ordinal)
+    noted.ordinals.add(primary.ordinal)
     if end is not None:
-        before[number].setdefault(stream, end)
+        noted.before.setdefault(stream, end)
     if legacy is not None:
-        legacy_before.setdefault(number, {})[primary.ordinal] = legacy
+        noted.legacy[primary.ordinal] = legacy
 
 
 def refuse_wait(calls: Any, what: str, stream: int) -> None:
@@ -328,7 +339,7 @@ def refuse_device_wait(primary: PrimaryContext, what: str) -> None:
 
     raises  InvalidUse  the driver would refuse it with 900
     """
-    if any([primary.ordinal in ordinals for ordinals in [*captured_on.values()]]):
+    if any([primary.ordinal in noted.ordinals for noted in [*capturing.values()]]):
         raise _refused(what, "a stream of this device", STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
 
 
@@ -388,9 +399,9 @@ def keep_in_graph(primary: PrimaryContext, stream: object, things: object) -> bo
     number = capture_number(primary.calls, stream)
     if number is None:
         return False
-    kept = capturing.get(number)
-    if kept is not None:
-        kept.append(things)
+    noted = capturing.get(number)
+    if noted is not None:
+        noted.kept.append(things)
     return True
 
 

@@ -23,12 +23,10 @@ from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import (
     NEXT,
-    before,
+    Capture,
     beginning,
     capture_number,
-    captured_on,
     capturing,
-    legacy_before,
     legacy_end,
     mark_end,
     waiting,
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 
     from ...gpu.graphs.graph import Graph
 
-    Notes = list[tuple[dict[int, Any], Any]]  # what is noted of a capture, and the register
-
 __all__ = ["Recording", "changing", "no_recording"]
 
 # After this time, the call of a thread that waits for a context has begun: a capture does not disturb it.
@@ -55,17 +51,6 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MOD
 
 def no_recording() -> None:
     """Return None, as the reference to a Recording that was collected does."""
-
-
-def _write(notes: Notes, number: int) -> None:
-    for register, value in notes:
-        if value is not None:
-            register[number] = value
-
-
-def _forget(number: int) -> None:
-    for register in (capturing, before, legacy_before, captured_on):
-        register.pop(number, None)
 
 
 def _let_waits_end() -> None:
@@ -157,31 +142,33 @@ class Recording:
             raise
 
     def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
-        """Make the call that begins the capture, and write what is noted of it under its number into each register.
+        """Make the call that begins the capture, and note it in `capturing` by its number.
 
         It is in `capturing` before it looks at `waiting`, since another thread enters `waiting` before it looks at
-        `capturing`. All of it is there before the number is known: another thread may look at the registers as soon as
-        the stream is captured, and a __del__ may close something in this thread.
+        `capturing`. All of it is there before the number is known: another thread may look there as soon as the stream
+        is captured, and a __del__ may close something in this thread.
         """
         stream: Any = self.stream
         primary, handle, queue = self._primary, stream.handle, arguments[0]
-        notes: Notes = [(captured_on, {primary.ordinal}), (capturing, self._kept)]
+        noted = Capture(self._kept, primary.ordinal)
         try:
-            _write(notes, NEXT)
+            capturing[NEXT] = noted
             _let_waits_end()
             earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
-            notes.append((before, {} if earlier is None else {handle: earlier}))
+            if earlier is not None:
+                noted.before[handle] = earlier
+            legacy = None
             if not stream.is_nonblocking:  # the capture will bar the default stream
                 legacy = legacy_end(primary)
-                notes.append((legacy_before, {} if legacy is None else {primary.ordinal: legacy}))
-            _write(notes, NEXT)
+            if legacy is not None:
+                noted.legacy[primary.ordinal] = legacy
             invalidate()  # from now on, each launch keeps its module if it is captured
             self._state = "begun"
             call(*arguments)
             self._number = capture_number(primary.calls, handle) or 0
-            _write(notes, self._number)
+            capturing[self._number] = noted
         finally:
-            _forget(NEXT)
+            capturing.pop(NEXT, None)  # one call of a C function, which no interrupt divides
 
     def _end(self, is_wanted: bool, is_late: bool = False) -> None:
         """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted.
@@ -205,7 +192,7 @@ class Recording:
         except BaseException:  # an interrupt: the graph and the error may keep this object, so no finalizer would run
             dropped.append(self)
             raise
-        _forget(self._number)
+        capturing.pop(self._number, None)
         self._state = "over"  # (after an interrupt, the finalizer tries again)
         if failed is not None and is_wanted:  # otherwise an error in the block matters more
             raise failed
