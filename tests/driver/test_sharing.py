@@ -1112,6 +1112,38 @@ def test_a_page_of_the_other_process_can_be_closed_at_exit(device, python):
     assert (result.stdout, result.stderr, result.returncode) == ("ends\n", "", 0)
 
 
+@pytest.mark.parametrize("how", ["dropped", "closed"])
+def test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers(python, how):
+    """Python stops the other threads first, wherever they are: the one that answers may have the lock then."""
+    result = python(
+        """
+        import sys, _thread, time
+        from tests.subject import rawcuda
+
+        class Closing:
+            def __init__(self, handle):
+                self.handle = handle
+
+            def __del__(self):
+                self.handle.close()
+                print("closed")
+
+        memory = rawcuda.Device(0).allocate(64)
+        handle = memory.share(timeout=0.1)
+        if sys.argv[1] == "closed":
+            closing = Closing(handle)
+        lock = handle._offer.server.lock
+        _thread.start_new_thread(lock.acquire, ())  # as if this thread were stopped before it releases the lock
+        while lock.acquire(False):
+            lock.release()
+            time.sleep(0.01)
+        """,
+        how,
+        timeout=20,
+    )
+    assert (result.stdout, result.stderr, result.returncode) == ("closed\n" * (how == "closed"), "", 0)
+
+
 def test_the_owner_is_told_when_all_is_released(device, monkeypatch):
     """A capture may forbid to wait for the work that uses what was opened."""
     told = []

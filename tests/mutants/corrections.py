@@ -5993,6 +5993,24 @@ CORRECTIONS = [
         new="            (lambda: capturing.pop(NEXT, None))()  #",
         test="driver/test_interrupts.py::test_an_exception_at_the_entry_of_each_function_leaves_no_capture",
     ),
+    Correction(
+        "a fifth attack",
+        "a handle that is dropped at the end of the interpreter waits for a thread that has stopped",
+        "gpu/processes/shared_handles.py",
+        old="        if is_finalizing():",
+        new="        if False:",
+        test="driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[dropped]",
+        hangs=True,
+    ),
+    Correction(
+        "a fifth attack",
+        "close() of a handle at the end of the interpreter waits for a thread that has stopped",
+        "gpu/processes/shared_handles.py",
+        old=" and not sys.is_finalizing():",
+        new=":",
+        test="driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[closed]",
+        hangs=True,
+    ),
 ]
 
 

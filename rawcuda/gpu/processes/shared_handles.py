@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 
 from ...errors import a_kind, worded
 from ..core.context import uuid_text
@@ -18,6 +19,7 @@ from . import server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ...gpu.devices.device import Device
@@ -158,7 +160,9 @@ class SharedHandle:
             seconds = self.timeout
         else:
             seconds = checked_timeout(timeout)
-        if self._offer is not None and self.pid == os.getpid():
+        # When the interpreter ends, the thread that answers has stopped wherever it was, perhaps with a lock that end()
+        # waits for. The system ends the sharing with the process.
+        if self._offer is not None and self.pid == os.getpid() and not sys.is_finalizing():
             self._offer.end(seconds)
 
     def __enter__(self) -> SharedHandle:
@@ -173,8 +177,8 @@ class SharedHandle:
         except TimeoutError:  # the exception of the block is more important
             pass
 
-    def __del__(self) -> None:
-        if not _MARK:  # the interpreter ends, and has cleared this module
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():  # as in close(); this module may have been cleared
             return
         offer = getattr(self, "_offer", None)
         if offer is not None and not offer.settled and self.pid == os.getpid():
