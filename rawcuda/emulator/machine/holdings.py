@@ -46,8 +46,15 @@ class Heap:
         if address not in self.sizes:
             return False
         space.free(address)
-        self.used -= self.sizes.pop(address)
+        self.used -= self.sizes.pop(address, 0)
         return True
+
+    def repair(self, space: Space) -> None:
+        """Forget memory that an interrupted call has freed, and count the rest; kernels may run meanwhile."""
+        for address in list(self.sizes):
+            if space.find(address) is None:
+                self.sizes.pop(address, 0)
+        self.used = sum(list(self.sizes.values()))
 
     def close(self, space: Space) -> None:
         """Free all memory."""

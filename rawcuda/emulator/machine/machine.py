@@ -465,6 +465,11 @@ class Machine:
             return
         if self.space.find(allocation.base) is allocation:  # (an interrupt may have come before the next line)
             self.space.free(allocation.base, _caller(self.program) if where is None else where)
+        backing = holding.backing
+        if backing is not None:  # (first, because `repair` finds what has a holding)
+            if not backing.imported and backing.fd >= 0 and backing.is_open_elsewhere():
+                self.report(0, f"memory at {allocation.base:#x} was freed while another process has it open")
+            backing.close()
         if context.holdings.get(allocation.base) is not holding:
             return
         del context.holdings[allocation.base]
@@ -472,20 +477,20 @@ class Machine:
             context.device.used -= allocation.size
         if holding.pool is not None:
             holding.pool.put_back(allocation.size)
-        if holding.backing is not None:
-            if not holding.backing.imported and holding.backing.is_open_elsewhere():
-                self.report(0, f"memory at {allocation.base:#x} was freed while another process has it open")
-            holding.backing.close()
 
     def repair(self) -> None:
-        """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
+        """Correct what an interrupted call may have left inconsistent: captures, freed memory, sums of bytes."""
         contexts = [thing for thing in self.handles.values() if isinstance(thing, Context)]
         streams = [stream for context in contexts for stream in context.streams.values()]
         for capture in {*self.captures, *(stream.capture for stream in streams if stream.capture is not None)}:
             capture.repair(streams)
         for context in contexts:
             context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
-            context.heap.used = sum(context.heap.sizes.values())
+            context.heap.repair(self.space)
+            for holding in list(context.holdings.values()):
+                if self.space.find(holding.allocation.base) is not holding.allocation:  # give_back() was interrupted
+                    holding.allocation.close()
+                    self.give_back(holding)
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
             device.used = sum(

@@ -100,9 +100,9 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
         raise Refused(1, f"{address:#x} is not the start of device memory, or of memory of a pool")
     if holding.released:
         raise Refused(1, f"{address:#x} was already freed, in stream order")
-    machine.queues.admit(stream)
-    holding.released, where = True, machine.caller()
+    where = machine.caller()
     machine.queues.submit(stream, lambda: machine.give_back(holding, where), f"free of {address:#x}")
+    holding.released = True  # (last: after a refusal or an interrupt before this line, it can be freed again)
 
 
 # -- pools
