@@ -547,7 +547,7 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         else:
             known = kind is gpu.Stream and stream._handle is not None
         if not known:
-            gpu.handle_of(stream)  # it is refused if it is invalid
+            stream = gpu.settled(stream)  # it is refused if it is invalid
     try:
         if protocol is None:
             read: Any = _readers[id(type(obj))]

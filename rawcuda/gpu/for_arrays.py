@@ -21,7 +21,7 @@ from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
-from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, noted_form, queue_of
+from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, noted_form, queue_of, settled
 from .devices.device import Device
 from .memory.ordering import (
     check_host_work,
@@ -78,6 +78,7 @@ __all__ = [
     "synchronize_device",
     "wait_on_host",
     "places_at",
+    "settled",
     "wait_for",
     "wait_for_event",
 ]
@@ -180,11 +181,11 @@ def finish_view(made: Description, stream: object) -> None:
             if found is not None and found[0] == "cuda_managed" and where.device[0] in ("cuda", "cuda_managed"):
                 # DLPack does not tell the ordinal of managed memory, and allocators label it as device memory
                 made._place = place(found, where.readonly, where.protocol, where.unsaid)
-                _follow_said(made, where.device[1] or 0, handle_of(stream))
+                _follow_said(made, where.device[1] or 0, handle_of(made.stream))
             else:
                 _refuse_label(made, found)
     if pending is not None:
-        _wait(made, pending, handle_of(stream))
+        _wait(made, pending, handle_of(made.stream))
 
 
 def _follow_said(made: Description, ordinal: int, using: int) -> None:

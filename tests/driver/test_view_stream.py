@@ -467,10 +467,66 @@ def test_7_4_a_views_stream_object_lives_as_long_as_the_view(device, two):
     v = view(made(device), stream=stream)[::2]
     del stream
     gc.collect()
-    assert alive() is v.stream  # its handle is used when the view is exported
+    assert v.stream == two[0].handle and alive() is v.stream.owner  # the handle is used when the view is exported
     del v
     gc.collect()
     assert alive() is None
+
+
+class Current:
+    """An object that stands for the stream that is current."""
+
+    def __cuda_stream__(self):
+        return 0, self.now.handle
+
+
+def filled(v, stream):
+    return v.fill(1, stream=stream)
+
+
+def batch(v, source, stream):
+    rawcuda.copy_batch([(v[:2], source[:2]), (last := v[2:], source[2:])], stream=stream)
+    return last
+
+
+def loaded(v, stream):
+    with v.owner.device.array(6, "float32") as other:
+        other.copy_to(v, stream=stream)
+    return v
+
+
+WRITTEN = {
+    "fill": lambda v, source, stream: filled(v, stream),
+    "fill of a part": lambda v, source, stream: filled(v[::2], stream),
+    "fill of wide elements": lambda v, source, stream: filled(v.reinterpret("float64")[::2], stream)[:1].reinterpret(
+        "f4"
+    ),
+    "fill of another's memory": lambda v, source, stream: filled(view(v, protocol="cuda_array_interface"), stream),
+    "copy": lambda v, source, stream: v.copy_from(source, stream=stream),
+    "copy of a part": lambda v, source, stream: v[::2].copy_from(source[::2], stream=stream),
+    "copy to another's memory": lambda v, source, stream: view(v, protocol="dlpack").copy_from(source, stream=stream),
+    "batch": batch,
+    "view": lambda v, source, stream: view(v, stream=stream),
+    "view of another's memory": lambda v, source, stream: view(v, protocol="cuda_array_interface", stream=stream),
+    "new memory": lambda v, source, stream: v.owner.device.allocate(24, stream=stream).view("float32"),
+    "CUDA array": lambda v, source, stream: loaded(v, stream),
+}
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("what", WRITTEN)
+def test_a_stream_object_that_stands_for_another_stream_later(device, two, what, again):
+    """A view knows the stream that it was written on, and not the object."""
+    first, second = two
+    v, source, target, current = made(device), made(device), made(device), Current()
+    current.now = first
+    written = WRITTEN[what](v, source, current)
+    assert written.stream == first.handle
+    current.now = second
+    with Watched() as watched:
+        target.reshape(-1)[: written.size].copy_from(written.reshape(-1), stream=current if again else second)
+    assert watched.order[:2] == [("record", first.handle), ("wait", second.handle)]
+    device.synchronize()
 
 
 def test_a_late_write_is_never_missed(device, two):

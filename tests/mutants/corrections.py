@@ -779,8 +779,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a Memory does not note a copy in a batch",
         "gpu/copies/batch.py",
-        old="        note(each.dst, given)",
-        new="        pass",
+        old="            note(each.dst, stream)",
+        new="            pass",
         test=("driver/test_copies.py::test_what_uses_a_memory_waits_for_its_last_copy_or_fill[view-copies]"),
     ),
     Correction(
@@ -1199,8 +1199,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "work on a stream does not wait for a fill on the default stream",
         "gpu/copies/contiguous.py",
-        old="        return queue_of(None), LEGACY, LEGACY",
-        new="        return queue_of(None), LEGACY, None",
+        old="        return queue_of(None), LEGACY\n",
+        new="        return queue_of(None), None\n",
         test="driver/test_copies.py::test_work_on_a_stream_waits_for_that_on_the_default_stream[copy-fill]",
     ),
     Correction(
@@ -5161,7 +5161,7 @@ CORRECTIONS = [
         "a fourth attack",
         "managed memory that DLPack says is of device 0 does not wait for the stream that the exporter made wait",
         "gpu/for_arrays.py",
-        old="                _follow_said(made, where.device[1] or 0, handle_of(stream))\n",
+        old="                _follow_said(made, where.device[1] or 0, handle_of(made.stream))\n",
         new="",
         test="driver/test_default_streams.py::"
         "test_managed_memory_which_dlpack_says_is_of_device_0_is_used_in_order[import-legacy]",
@@ -6050,6 +6050,31 @@ CORRECTIONS = [
         old="            if space.find(address) is None:\n",
         new="            if False:\n",
         test="emulator/test_interrupts.py::test_the_heap_forgets_what_an_interrupted_kernel_has_freed",
+    ),
+    Correction(
+        "a fifth attack",
+        "a view notes a stream object of other software, which may stand for another stream when it is asked later",
+        "gpu/core/stream_arguments.py",
+        old="    made = Foreign(handle)\n    made.owner = stream\n    return made\n",
+        new="    return stream\n",
+        test="driver/test_view_stream.py::test_a_stream_object_that_stands_for_another_stream_later[view-False]",
+    ),
+    Correction(
+        "a fifth attack",
+        "new memory notes a stream object of other software, which may stand for another stream when it is asked later",
+        "gpu/core/stream_arguments.py",
+        old="        stream = settled(stream)\n    handle = stream._handle",
+        new="        return stream\n    handle = stream._handle",
+        test="driver/test_view_stream.py::test_a_stream_object_that_stands_for_another_stream_later[new memory-False]",
+    ),
+    Correction(
+        "a fifth reading",
+        "the legacy stream is noted as an object, which is another stream on another device",
+        "gpu/core/stream_arguments.py",
+        old="    if handle == LEGACY:\n        return LEGACY\n",
+        new="",
+        test="driver/test_default_streams.py::test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
+        mode="lazy",
     ),
 ]
 

@@ -60,20 +60,20 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     copies = [each for each in copies if not each.walk.is_empty()]
     if stream is None:
         stream = LEGACY
-    given, stream = stream, settled(stream)
+    stream = settled(stream)
     handle = work_handle(stream)
     primary: PrimaryContext | None = None
     for each in copies:
         primary = primary or each.to.primary or each.of.primary
     if primary is None:  # host memory only
-        _make_each(copies, given)
+        _make_each(copies, stream)
         return
     primary.open()
     home = home_of(stream, primary)
     captured = capture_number(home.calls, handle) is not None
     if captured and order == _ORDERS["during_api_call"]:
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
-    settings = home, stream, handle, given, order, prefer_overlap, captured
+    settings = home, stream, handle, order, prefer_overlap, captured
     if any("host" in (each.to.kind, each.of.kind) for each in copies):
         uncaptured(home, handle, PAGEABLE, _copy_all, copies, *settings)
     else:
@@ -85,7 +85,6 @@ def _copy_all(
     home: PrimaryContext,
     stream: Any,
     handle: int,
-    given: Any,
     order: int,
     prefer_overlap: bool,
     captured: bool,
@@ -100,13 +99,13 @@ def _copy_all(
     before = [each.dst.stream for each in together]
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in copies)
     try:
-        _note_all(together, given)  # before the calls: an interrupt may end them
+        _note_all(together, stream)  # before the calls: an interrupt may end them
         if runs:
             _copy_runs(calls, queue, runs, order, prefer_overlap, home)
         if boxes:
             _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
         _keep_all(together, home, stream)
-        _make_each(alone, given)
+        _make_each(alone, stream)
         if waits:
             _wait(copies, home, handle)
     except BaseException as error:
@@ -135,10 +134,10 @@ def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any) ->
                 keep(home, stream, thing, side)
 
 
-def _note_all(together: list[CheckedCopy], given: Any) -> None:
+def _note_all(together: list[CheckedCopy], stream: Any) -> None:
     for each in together:
         if "host" not in (each.to.kind, each.of.kind):  # otherwise it is complete on return
-            note(each.dst, given)
+            note(each.dst, stream)
 
 
 def _restore(together: list[CheckedCopy], streams: list[Any]) -> None:

@@ -28,7 +28,7 @@ from ..core.stream_arguments import (
     is_lasting,
     noted_form,
     queue_of,
-    work_handle,
+    settled,
 )
 from ..memory.ordering import PAGEABLE, end_work, hold_captures, keep, make_ready, note
 
@@ -59,23 +59,20 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
     if isinstance(stream, StreamHandle) and stream._primary is primary:
-        queue, using = stream._argument or stream._prepare(), stream
+        queue = stream._argument or stream._prepare()
     else:
-        given = stream
-        queue, using, stream = _other_queue(stream, primary)
+        queue, stream = _other_queue(stream, primary, dst, src)
         if queue is None:
             return False
-        if using is not given and given is not None:
-            dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
     if not (to.ours and of.ours):
-        _copy_foreign(dst, src, to, of, primary, queue, using, stream)
+        _copy_foreign(dst, src, to, of, primary, queue, stream)
         return True
     before, theirs = dst.stream, src.stream
     if before is not None and before is not stream:
-        make_ready(primary, using, dst)
-        dst.ptr, src.ptr
+        make_ready(primary, stream, dst)
+        dst.ptr, src.ptr  # raises Closed: the code of a stream that a user has set may close memory
     if theirs is not None and theirs is not stream and theirs is not before:
-        make_ready(primary, using, src)
+        make_ready(primary, stream, src)
         dst.ptr, src.ptr
     if to.form.dtype is not None or is_lasting(stream):  # a Memory may outlive the streams of other software
         dst.stream = stream  # its elements will be ready in this stream's order; an interrupt may end the call
@@ -91,29 +88,24 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     return True
 
 
-def _copy_foreign(
-    dst: Any, src: Any, to: Side, of: Side, primary: PrimaryContext, queue: Any, using: Any, stream: Any
-) -> None:
-    """Copy a run of bytes where a side is not our memory, whose close() would wait for the work.
-
-    using   the stream in a form that need not be asked for its handle again; stream: as it was given
-    """
+def _copy_foreign(dst: Any, src: Any, to: Side, of: Side, primary: PrimaryContext, queue: Any, stream: Any) -> None:
+    """Copy a run of bytes where a side is not our memory, whose close() would wait for the work."""
     is_pageable, wait, before = "host" in (to.kind, of.kind), object(), dst.stream
     for thing, side in ((dst, to), (src, of)):
         if thing.stream is not None and (thing.stream is not stream or side.primary is None):
-            make_ready(primary, using, thing)
+            make_ready(primary, stream, thing)
             dst.ptr, src.ptr
     if not is_pageable:
         note(dst, stream)
     try:
         if is_pageable:
-            hold_captures(wait, primary, using, PAGEABLE)  # (uncaptured() would take 6 % of a short copy)
+            hold_captures(wait, primary, stream, PAGEABLE)  # (uncaptured() would take 6 % of a short copy)
         primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
         if is_pageable:  # nothing keeps it alive, and its owner may use it immediately
             primary.calls.cuStreamSynchronize(queue)
         else:
-            keep(primary, using, dst, to)
-            keep(primary, using, src, of)
+            keep(primary, stream, dst, to)
+            keep(primary, stream, src, of)
     except BaseException as error:
         end_work(error, primary, queue, dst, src)
         dst.stream = before
@@ -126,23 +118,26 @@ def _copy_foreign(
         drain()
 
 
-def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any, Any]:
-    """Return a stream as an argument of prepared calls, in a form that need not be asked for its handle, and as noted.
+def _other_queue(stream: Any, primary: PrimaryContext, *things: Any) -> tuple[Any, Any]:
+    """Return a stream as an argument of prepared calls, and in the form in which memory notes it.
 
+    things   views or Memories, which the code of the stream may have closed; the first one is the target
     returns  None for the argument of a stream of another device, for which close() would not wait
+    raises   Closed  one of `things` is closed
     """
     if primary._handle is None:
         primary.open()
     if stream is None:
-        return queue_of(None), LEGACY, LEGACY
-    noted = stream
+        return queue_of(None), LEGACY
     if type(stream) is not int and not isinstance(stream, StreamHandle):
-        stream = work_handle(stream)
+        stream = settled(stream, things[0].stream)
+        for thing in things:
+            thing.ptr  # raises Closed
     if home_of(stream, primary) is not primary:
-        return None, stream, noted
-    if (stream if type(stream) is int else stream._handle or 0) <= PER_THREAD:
-        stream = noted = noted_form(stream)
-    return queue_of(stream), stream, noted
+        return None, stream
+    if (stream._handle or 0 if isinstance(stream, StreamHandle) else stream) <= PER_THREAD:
+        stream = noted_form(stream)
+    return queue_of(stream), stream
 
 
 _FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
@@ -202,27 +197,24 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     calls: Any = primary.calls
     width, fills = form.fills.answers.get(value) or _calls_of(form, value)
     if isinstance(stream, StreamHandle) and stream._primary is primary:
-        queue, using = stream._argument or stream._prepare(), stream
+        queue = stream._argument or stream._prepare()
     else:
         if isinstance(stream, StreamHandle):
             check_reach(stream, "stream", target, to)
-        given = stream
-        queue, using, stream = _other_queue(stream, primary)
-        if using is not given and given is not None:
-            target.ptr  # as in copy_run
+        queue, stream = _other_queue(stream, primary, target)
     start = to.address + form.offset
     if not fills or queue is None or start % width:
         return False
     before = target.stream
     if before is not None and before is not stream:
-        make_ready(primary, using, target)
-        target.ptr
+        make_ready(primary, stream, target)
+        target.ptr  # as in copy_run
     if form.dtype is not None or is_lasting(stream):
         target.stream = stream  # as in copy_run
     try:
         _call_each(calls, fills, start, queue)
         if not to.ours:
-            keep(primary, using, target, to)
+            keep(primary, stream, target, to)
     except BaseException as error:
         if not to.ours or isinstance(error, CudaError):
             end_work(error, primary, queue, target)

@@ -51,7 +51,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     """
     if stream is None:
         stream = LEGACY
-    given, stream = stream, settled(stream)
+    stream = settled(stream)
     handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
         finish_given(stream, target, source)
@@ -60,7 +60,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     home = home_of(stream, device)
     homes = {side.primary for side in (to, of) if side.primary is not None}
     if homes == {home}:
-        _do_copy(target, source, to, of, walk, stream, device, handle, given)
+        _do_copy(target, source, to, of, walk, stream, device, handle)
         return
     try:  # close() of memory does not wait for a stream of another device, so the memory is kept after any exception
         if device is to.primary:
@@ -71,7 +71,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         if both:  # the default streams of both devices
             other.open()
             record_and_wait(device, handle, handle, other)
-        _do_copy(target, source, to, of, walk, stream, device, handle, given)
+        _do_copy(target, source, to, of, walk, stream, device, handle)
         if both:
             record_and_wait(other, handle, handle, device)
     except BaseException:
@@ -107,10 +107,9 @@ def _do_copy(
     stream: Any,
     device: PrimaryContext,
     handle: int,
-    given: Any,
 ) -> None:
     device.open()
-    pair = target, source, to, of, walk, stream, device, handle, given
+    pair = target, source, to, of, walk, stream, device, handle
     if "host" in (to.kind, of.kind):
         uncaptured(device, stream, PAGEABLE, _copy_pair, *pair)
     else:
@@ -126,7 +125,6 @@ def _copy_pair(
     stream: Any,
     device: PrimaryContext,
     handle: int,
-    given: Any,
 ) -> None:
     kinds = to.kind, of.kind
     before, theirs = target.stream, source.stream
@@ -135,7 +133,7 @@ def _copy_pair(
         make_ready(device, stream, source)
     target.ptr, source.ptr  # raises Closed: the code of a stream may have closed memory
     if "host" not in kinds:
-        note(target, given)  # before the calls: an interrupt may end them
+        note(target, stream)  # before the calls: an interrupt may end them
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
@@ -292,11 +290,11 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     device.open()
     if stream is None:
         stream = LEGACY
-    given, stream = stream, settled(stream)
+    stream = settled(stream)
     handle, before = work_handle(stream), target.stream
     make_ready(device, stream, target)
     target.ptr  # raises Closed, as in _do_copy
-    note(target, given)  # as in _copy_pair
+    note(target, stream)  # as in _copy_pair
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
         if not _fill_by_words(shape, strides, address, pattern, device, stream):

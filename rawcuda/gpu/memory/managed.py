@@ -19,7 +19,7 @@ from ...protocols.description import Bytes
 from ...protocols.device_memory import gpu
 from ..core import locations
 from ..core.context import count
-from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, settled, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def advise(memory: Memory, advice: str, location: object, offset: object, nbytes
 
 def prefetch(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Move managed memory to where it will be used, in the order of a stream; see ManagedMemory.prefetch."""
-    queue = queue_of(stream)  # (whose code may close the memory)
+    stream = settled(stream)  # (whose code may close the memory)
+    queue = queue_of(stream)
     begin, size = _range(memory, offset, nbytes)
     where = locations.location_from(location)
     _check_concurrent(where)
@@ -135,6 +136,7 @@ def prefetch_batch(memories: Iterable[Memory], location: object, *, stream: obje
     calls     cuMemPrefetchBatchAsync
     raises    TypeError, ValueError, Unsupported  as ManagedMemory.prefetch(); the message names the run
     """
+    stream = settled(stream)
     queue, given = queue_of(stream), as_list("memories", memories, "Memory objects")
     ranges, primary = _several(given, location, True)
     if ranges:
@@ -145,6 +147,7 @@ def prefetch_batch(memories: Iterable[Memory], location: object, *, stream: obje
 
 def discard(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Discard the content of managed memory; with a location, prefetch the pages there, without content."""
+    stream = settled(stream)
     queue = queue_of(stream)
     begin, size = _range(memory, offset, nbytes)
     if location is None:
@@ -173,6 +176,7 @@ def discard_batch(memories: Iterable[Memory], location: object = None, *, stream
     calls     cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
     raises    TypeError, ValueError, Unsupported  as ManagedMemory.discard(); the message names the run
     """
+    stream = settled(stream)
     queue, given = queue_of(stream), as_list("memories", memories, "Memory objects")
     ranges, primary = _several(given, location, False)
     if ranges:

@@ -50,6 +50,7 @@ from ..core.stream_arguments import (
     order,
     queue_of,
     release_of,
+    settled,
     work_handle,
 )
 from .memory import Memory
@@ -367,18 +368,18 @@ def wait_for(thing: Any, side: Side, stream: object) -> bool:
 
     returns  False if the stream is being captured, so that nothing can wait for it
     """
-    primary = side.primary
+    primary, given = side.primary, stream
     if primary is None:  # it is not ours
         finish_given(stream, thing)
         return True
+    stream = settled(stream)
     if capture_number(primary.calls, work_handle(stream)) is not None:
         return False
     before = thing.stream
     if before is not None and before is not stream:
         make_ready(primary, stream, thing)
     calls, queue = primary.calls, queue_of(stream)
-    usual = stream is None or type(stream) is int or isinstance(stream, StreamHandle)
-    if not usual or before is not None and before is not stream:
+    if stream is not given or before is not None and before is not stream:
         thing.ptr  # raises Closed: their code may have closed it
     calls.cuStreamSynchronize(queue)
     return True

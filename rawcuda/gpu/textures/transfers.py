@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, release_of, work_handle
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, release_of, settled, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture, uncaptured
 from ..streams.stream import record_and_wait
 from .formats import data_of
@@ -174,6 +174,7 @@ def store(box: Box, source: object, stream: object) -> None:
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
+    stream = settled(stream)
     thing, data = _seen(copying.readable(source, stream), box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
@@ -206,6 +207,7 @@ def load(box: Box, target: object, stream: object) -> None:
             ValueError     another shape, or a target whose elements overlap
             ProtocolError  the target is read-only
     """
+    stream = settled(stream)
     thing, data = _seen(target, box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
@@ -254,6 +256,7 @@ def move(target: Box, source: Box, stream: object) -> None:
         for a, b, count, other in zip(target.start, source.start, source.counts, target.counts)
     ):
         raise ValueError("the two parts of the array overlap: copy through another array")
+    stream = settled(stream)
     (handle, primary), there = _begin(target, stream), source.array._open()
     if primary is not there or target.extent() != source.extent():
         refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts of the same extents")
