@@ -110,10 +110,12 @@ def test_rows_are_as_wide_as_ptxas(target: str, tmp_path: Path) -> None:
         taken, refused = taken + (not theirs), refused + bool(theirs)
         # ptxas takes an int as bits here only
         mixed = re.match(r"\w+[.\w]*\.f32\.b?f16 .*,-?(0x)?\d\w*[,;]", instruction)
+        # ptxas takes a second space or scope here, which means nothing
+        stray = re.match(r"cp\.async\.bulk.*\.cta[. ]|fence\.proxy.*\.shared[. ]", instruction)
         if instruction.startswith("red.async"):  # ptxas 13.0 takes some without their barrier, against the document
             continue
         if "not emulated" not in mine and opcode not in KNOWN and not (mixed and "Arguments mismatch" in mine):
             missed += [(instruction, theirs)] if theirs and not mine else []
-            wrong += [(instruction, mine)] if mine and not theirs else []
+            wrong += [(instruction, mine)] if mine and not theirs and not stray else []
     assert not wrong
     assert taken > 250 and refused > 300 and len(missed) <= 0.005 * refused, missed

@@ -2513,8 +2513,8 @@ CORRECTIONS = [
         "ptxas_takes_it",
         "an operand that is a register plus a constant may be the destination",
         "emulator/ptx/translating/table/forms.py",
-        old="not (isinstance(operand, Sum) and instruction.operands[1] is not operand.of)",
-        new="True",
+        old="written = len(terms) == 2 and terms[0] is operand.of and isinstance(terms[1], Int)",
+        new="written = True",
         test="emulator/test_ptx_rejected.py::test_what_ptxas_refuses_is_rejected",
     ),
     Correction(
@@ -5563,8 +5563,8 @@ CORRECTIONS = [
         "a fifth attack",
         "a sum is the result of an instruction of one operand",
         "emulator/ptx/translating/table/forms.py",
-        old="        written = len(instruction.operands) == 3 and instruction.operands[1] is operand.of",
-        new="        written = instruction.operands[1] is operand.of",
+        old="written = len(terms) == 2 and terms[0] is operand.of and isinstance(terms[1], Int)",
+        new="written = terms[0] is operand.of",
         test="emulator/test_ptx_rejected.py::test_a_sum_is_read_and_not_by_each_instruction",
     ),
     Correction(
@@ -6075,6 +6075,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_default_streams.py::test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
         mode="lazy",
+    ),
+    Correction(
+        "a fifth attack",
+        "a constant of 32 bits of a float is refused where ptxas takes no integer",
+        "emulator/ptx/translating/table/forms.py",
+        old="not isinstance(operand, (Register, Float))",
+        new="not isinstance(operand, Register)",
+        test="emulator/test_ptx_rejected.py::test_what_ptxas_takes_is_taken",
     ),
 ]
 

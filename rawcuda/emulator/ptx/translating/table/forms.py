@@ -14,7 +14,7 @@ The opcode table has rows of five or six columns, one row for each form of an op
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
   are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
   address, `texel` a texture or surface with coordinates. After the type, `^` permits a wider register (`ld`, `st`,
-  `cvt`), `!` requires a register, `+` a vector of operands of this type, `_` permits discarding the result, and
+  `cvt`), `!` excludes integers, `+` a vector of operands of this type, `_` permits discarding the result, and
   `>23<256` requires a constant to be above 23 and below 256.
 - result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
@@ -351,7 +351,7 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
             if not (slot.discards and isinstance(operand, Sink)):
                 check_written(instruction, operand, type, slot.relaxed)
         else:
-            if slot.plain and not isinstance(operand, Register):
+            if slot.plain and not isinstance(operand, (Register, Float)):
                 raise _mismatch(instruction)
             check_read(instruction, operand, type, slot.relaxed)
             _check_bounds(instruction, slot, operand)
@@ -418,8 +418,8 @@ def _no_special(instruction: Instruction) -> Rejected:
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     """Check the type of a destination."""
     if isinstance(operand, Sum):  # only in the addition that the parser made for the operand of another instruction
-        written = len(instruction.operands) == 3 and instruction.operands[1] is operand.of
-        written = written and isinstance(instruction.operands[2], Int)
+        terms = instruction.operands[1:]
+        written = len(terms) == 2 and terms[0] is operand.of and isinstance(terms[1], Int)
     else:
         written = isinstance(operand, Register)
     if isinstance(operand, Register) and written:
