@@ -5032,16 +5032,6 @@ CORRECTIONS = [
     ),
     Correction(
         "a fifth reading",
-        "the legacy stream is noted as an object, which is another stream on another device",
-        "gpu/core/stream_arguments.py",
-        old="    if isinstance(handle, int) and handle == LEGACY:\n        return LEGACY\n",
-        new="",
-        test="driver/test_default_streams.py::"
-        "test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
-        mode="lazy",
-    ),
-    Correction(
-        "a fifth reading",
         "memory that was allocated on a per-thread stream is not ready in other threads",
         "gpu/memory/memory.py",
         old="ordering, memory.stream = Ordering(stream), noted_form(stream)",
@@ -5891,14 +5881,6 @@ CORRECTIONS = [
         test="driver/test_reset.py::test_what_was_reset_is_still_a_key_of_a_dict",
     ),
     Correction(
-        "memory that knows its order",
-        "a stream that another thread closes is destroyed while its memory is used: export",
-        "gpu/memory/ordering.py",
-        old="        _wait_everywhere(consumer, view)\n        return\n    with unless_inside(destroying):\n",
-        new="        _wait_everywhere(consumer, view)\n        return\n    if True:\n",
-        test="driver/test_ownership.py::test_the_stream_of_what_is_used_is_not_destroyed_meanwhile[export]",
-    ),
-    Correction(
         "a fifth attack",
         "close() of page-locked memory does not wait for other devices, graphs and what uses exports",
         "gpu/memory/memory.py",
@@ -6073,7 +6055,8 @@ CORRECTIONS = [
         "gpu/core/stream_arguments.py",
         old="    if handle == LEGACY:\n        return LEGACY\n",
         new="",
-        test="driver/test_default_streams.py::test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
+        test="driver/test_default_streams.py::"
+        "test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
         mode="lazy",
     ),
     Correction(
