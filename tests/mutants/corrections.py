@@ -6067,6 +6067,16 @@ CORRECTIONS = [
         new="not isinstance(operand, Register)",
         test="emulator/test_ptx_rejected.py::test_what_ptxas_takes_is_taken",
     ),
+    Correction(
+        "a fifth reading",
+        "the legacy stream is noted as an object, which is another stream on another device",
+        "gpu/core/stream_arguments.py",
+        old="    if isinstance(handle, int) and handle == LEGACY:\n        return LEGACY\n",
+        new="",
+        test="driver/test_default_streams.py::"
+        "test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
+        mode="lazy",
+    ),
 ]
 
 
