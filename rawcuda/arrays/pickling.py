@@ -80,12 +80,15 @@ def _checked_bytes(version: Any, shape: Any, order: Any, dtype: Any, kind: Any, 
     if not isinstance(shape, tuple) or not all([type(n) is int and n >= 0 for n in shape]):
         raise ValueError(f"a damaged pickle: {worded(shape)} is not a shape")
     nbytes = layout.checked_size(layout.as_shape(shape), dtype.itemsize) * dtype.itemsize
-    whole = memoryview(data)
-    if not whole.contiguous or whole.nbytes != nbytes or dtype.packed:
+    try:
+        whole = memoryview(data).cast("B")
+    except (TypeError, ValueError, BufferError):
+        raise ValueError(f"a damaged pickle: {worded(data)} is not one run of bytes") from None
+    if whole.nbytes != nbytes or dtype.packed:
         raise ValueError(
             f"a damaged pickle: {dtype} elements of shape {shape} have {nbytes} bytes, and it has {whole.nbytes}"
         )
-    return whole.cast("B")
+    return whole
 
 
 def _array(whole: memoryview, shape: tuple[int, ...], order: str, dtype: DType) -> Any:
@@ -174,7 +177,7 @@ def reduce_memory(memory: Any, protocol: Any) -> tuple[Any, ...]:
 def rebuild_memory(version: Any, nbytes: Any, kind: Any, data: Any) -> Any:
     """Make a Memory with the bytes that a pickled one had; kind is that of the Memory."""
     views = {"device": "cuda", "managed": "cuda_managed", "pinned": "cuda_host"}
-    if kind not in views:
+    if not isinstance(kind, str) or kind not in views:
         raise ValueError(f"a damaged pickle: {worded(kind)} is not a kind of memory")
     whole = _checked_bytes(version, (nbytes,), "C", of("uint8"), views[kind], data)
     where = _receiver[0]

@@ -99,11 +99,21 @@ def altered(**changes):
         ({"kind": "disk"}, "kind of memory 'disk'"),
         ({"data": b""}, "it has 0"),
         ({"data": bytes(97)}, "it has 97"),
+        ({"data": None}, "damaged pickle: None is not one run of bytes"),
+        ({"data": 5}, "damaged pickle: 5 is not one run of bytes"),
+        ({"data": memoryview(bytes(192))[::2]}, "damaged pickle: .* is not one run of bytes"),
+        ({"data": numpy.zeros((2, 3, 4), "f4", order="F")}, "damaged pickle: .* is not one run of bytes"),
     ],
 )
 def test_a_damaged_pickle_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         pickling.rebuild(*altered(**changes))
+
+
+@pytest.mark.parametrize("kind", ["cuda", None, []], ids=str)
+def test_a_damaged_kind_of_memory_is_refused(kind):
+    with pytest.raises(ValueError, match="damaged pickle: .* is not a kind of memory"):
+        pickling.rebuild_memory(1, 4, kind, b"1234")
 
 
 @pytest.mark.parametrize(
