@@ -12,6 +12,7 @@ Read next    copying.py
 from __future__ import annotations
 
 import ctypes
+import sys
 
 from ..elements import layout
 from ..interpreter.cpython import POINTER, bind
@@ -167,7 +168,7 @@ def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
     """
     nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     try:
-        whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
+        whole = memoryview(_new_bytearray(None, min(nbytes + _ALIGNMENT, sys.maxsize)))  # (more would wrap around)
     except MemoryError:
         raise MemoryError(f"an array of shape {shape} and {dtype} needs {nbytes} bytes of host memory") from None
     address = address_of(whole)

@@ -6094,6 +6094,14 @@ CORRECTIONS = [
         new="    if kind not in views:\n",
         test="null/test_view_pickle.py::test_a_damaged_kind_of_memory_is_refused[[]]",
     ),
+    Correction(
+        "a fifth attack",
+        "an array of nearly 2**63 bytes raises SystemError, not MemoryError",
+        "arrays/host_copy.py",
+        old="_new_bytearray(None, min(nbytes + _ALIGNMENT, sys.maxsize))",
+        new="_new_bytearray(None, nbytes + _ALIGNMENT)",
+        test="null/test_layout.py::test_an_array_that_needs_too_much_host_memory_says_how_much",
+    ),
 ]
 
 

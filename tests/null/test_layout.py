@@ -432,6 +432,9 @@ def test_an_array_that_needs_too_much_host_memory_says_how_much(capfd):
     """A view of few bytes, each of which stands for many elements."""
     described = {"shape": (1 << 28, 1 << 28), "typestr": "|u1", "data": bytes(1), "strides": (0, 0), "version": 3}
     view = rawcuda.view(types.SimpleNamespace(__array_interface__=described))
+    for size in (2**63 - 1, 2**63 - 64, 2**63 - 65):
+        with pytest.raises(MemoryError, match=f"uint8 needs {size} bytes"):
+            rawcuda.view(bytearray(1)).broadcast_to((size,)).copy()
     with pytest.raises(MemoryError, match=r"an array of shape .* and uint8 needs 72057594037927936 bytes"):
         view.copy()
     capfd.readouterr()  # CPython 3.11 may print a SystemError of its own
