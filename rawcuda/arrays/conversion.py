@@ -160,7 +160,8 @@ def _array_of(part: Any, values: Any) -> Any:
     Each list is read once, since another thread, or the list itself, may change it in between.
     """
     shape: list[int] = []
-    level, most, nested = [values], layout.size(part.shape), True
+    level, nested = [values], True
+    most = layout.size([n or 1 for n in part.shape])  # of lists without values, too
     while nested and len(shape) <= layout.MAX_NDIM:
         lists, left = [], most + 1
         for each in level:

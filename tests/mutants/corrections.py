@@ -6102,6 +6102,14 @@ CORRECTIONS = [
         new="_new_bytearray(None, nbytes + _ALIGNMENT)",
         test="null/test_layout.py::test_an_array_that_needs_too_much_host_memory_says_how_much",
     ),
+    Correction(
+        "a fifth attack",
+        "a nested list of empty lists is refused for a view without elements",
+        "arrays/conversion.py",
+        old="layout.size([n or 1 for n in part.shape])",
+        new="layout.size(part.shape)",
+        test="null/test_view_numbers.py::test_assigning_lists_without_values[shape2]",
+    ),
 ]
 
 

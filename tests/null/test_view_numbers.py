@@ -157,6 +157,20 @@ def test_assigning_lists_and_numbers():
     assert pairs.tolist() == [1j, 2 - 1j]
 
 
+@pytest.mark.parametrize("shape", [(0,), (1, 0), (5, 0), (2, 3, 0), (0, 3)])
+def test_assigning_lists_without_values(shape):
+    """NumPy assigns the same lists and refuses the same ones."""
+    v, theirs = view(numpy.zeros(shape)), numpy.zeros(shape)
+    for values in (theirs.tolist(), [[]], [], [1], [1, 2, 3], [[[1]] * 2] * 4, [[]] * 7):
+        try:
+            theirs[...] = numpy.array(values)
+        except ValueError:
+            with pytest.raises(ValueError, match="broadcast"):
+                v[...] = values
+        else:
+            v[...] = values
+
+
 def test_assignments_that_are_refused_change_nothing():
     v = view(numpy.zeros((2, 2), "i2"))
     for value, error, words in (
