@@ -52,6 +52,7 @@ class Reshaped(Description):
     def _field(self, name: str) -> StridedView:
         field = field_of(self.dtype, name)
         inner = layout.c_strides(field.shape, field.dtype.itemsize)
+        layout.check_ndim(len(self.shape) + len(field.shape))
         return self._derived(
             self.ptr + (field.offset if layout.size(self.shape) else 0),
             self.shape + field.shape,

@@ -34,6 +34,7 @@ __all__ = [
     "broadcast",
     "c_layout",
     "c_strides",
+    "check_ndim",
     "checked_bounds",
     "checked_size",
     "coalesce",
@@ -466,9 +467,14 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
     if axis < ndim:
         new_shape += shape[axis:]
         new_strides += strides[axis:]
-    if len(new_shape) > MAX_NDIM:
-        raise IndexError(f"{len(new_shape)} dimensions are too many: at most {MAX_NDIM}")
+    check_ndim(len(new_shape))
     return (0 if 0 in new_shape else offset), new_shape, new_strides
+
+
+def check_ndim(ndim: int) -> None:
+    """Check the number of dimensions that an index gives; raises IndexError if there are too many."""
+    if ndim > MAX_NDIM:
+        raise IndexError(f"{ndim} dimensions are too many: at most {MAX_NDIM}")
 
 
 def _after_ellipsis(keys: tuple[object, ...], ndim: int, axis: int) -> int:

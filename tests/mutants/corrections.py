@@ -6110,6 +6110,14 @@ CORRECTIONS = [
         new="layout.size(part.shape)",
         test="null/test_view_numbers.py::test_assigning_lists_without_values[shape2]",
     ),
+    Correction(
+        "a fifth attack",
+        "a field that is an array makes a view of more dimensions than any protocol has",
+        "arrays/reshaping.py",
+        old="        layout.check_ndim(len(self.shape) + len(field.shape))\n",
+        new="",
+        test="null/test_view_numbers.py::test_a_field_that_is_an_array_may_make_no_more_dimensions_than_an_array_can_have",
+    ),
 ]
 
 

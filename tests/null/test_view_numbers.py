@@ -243,6 +243,14 @@ def test_a_list_that_changes_or_lies_while_it_is_read():
 # -- fields
 
 
+def test_a_field_that_is_an_array_may_make_no_more_dimensions_than_an_array_can_have():
+    field = numpy.dtype([("a", "i4", (2, 2))])
+    v = view(numpy.zeros(1, field))
+    assert v.reshape((1,) * 62)["a"].ndim == 64
+    with pytest.raises(IndexError, match="65 dimensions are too many: at most 64"):
+        v.reshape((1,) * 63)["a"]
+
+
 def test_fields():
     kind = numpy.dtype([("a", "i4"), ("b", "f8", (2, 2)), ("c", [("d", "u1"), ("e", "S3")])])
     a = numpy.zeros((2, 3), kind)
