@@ -257,7 +257,9 @@ class StridedView(Reshaped, Numeric):
         return Flags(self)
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask for the size of an object
+        # Schedulers such as Dask's ask for this size. Elements may share bytes, as those of a broadcast view do.
+        low, high = layout.extent(self.shape, self.strides, self.itemsize)
+        return object.__sizeof__(self) + min(self.nbytes, high - low)
 
     def __repr__(self) -> str:
         kind, ordinal = self.device

@@ -6118,6 +6118,14 @@ CORRECTIONS = [
         new="",
         test="null/test_view_numbers.py::test_a_field_that_is_an_array_may_make_no_more_dimensions_than_an_array_can_have",
     ),
+    Correction(
+        "a fifth attack",
+        "getsizeof() of a broadcast view counts each element, and raises OverflowError",
+        "arrays/strided.py",
+        old="min(self.nbytes, high - low)",
+        new="self.nbytes",
+        test="null/test_view_numbers.py::test_the_size_in_memory_counts_the_elements",
+    ),
 ]
 
 

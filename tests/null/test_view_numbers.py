@@ -8,6 +8,7 @@ import copy
 import enum
 import math
 import operator
+import sys
 import tracemalloc
 import warnings
 from decimal import Decimal
@@ -411,6 +412,8 @@ def test_flags_are_numpys():
 
 def test_the_size_in_memory_counts_the_elements():
     assert view(numpy.zeros(1000)).__sizeof__() >= 8000 and view(numpy.zeros(0)).__sizeof__() < 1000
+    assert 4000 <= view(numpy.zeros(1000))[::-2].__sizeof__() < 5000
+    assert sys.getsizeof(view(bytearray(1)).broadcast_to((sys.maxsize,))) < 1000  # they share a byte
 
 
 # -- text
