@@ -129,11 +129,13 @@ def _of_structure(kind: Any) -> DType:
         place = vars(base).get(name)
         if width:
             reason = reason or "it has bit fields, which are parts of bytes"
-        elif type(place) is not _Descriptor or place.size != ctypes.sizeof(type_):
+            continue
+        field = Field(name, dtype, shape)
+        if type(place) is not _Descriptor or place.size != field.nbytes:  # (a class of arrays can change, too)
             reason = reason or f"its field {name!r} was changed after the class was made"
         else:
             fields.pop(name, None)  # a field of the same name hides the one of a base class, or an earlier one
-            fields[name] = Field(name, dtype, shape, place.offset)
+            field.offset, fields[name] = place.offset, field
     if reason:
         return _bytes(kind, reason)
     return structure(list(fields.values()), ctypes.sizeof(kind))

@@ -6126,6 +6126,14 @@ CORRECTIONS = [
         new="self.nbytes",
         test="null/test_view_numbers.py::test_the_size_in_memory_counts_the_elements",
     ),
+    Correction(
+        "a fifth attack",
+        "a class of ctypes arrays that was changed makes a field that is larger than its structure",
+        "elements/ctypes_types.py",
+        old="place.size != field.nbytes:",
+        new="place.size != ctypes.sizeof(type_):",
+        test="null/test_ctypes_types.py::test_a_field_that_is_not_what_fields_says",
+    ),
 ]
 
 

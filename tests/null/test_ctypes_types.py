@@ -180,6 +180,13 @@ def test_a_field_that_is_not_what_fields_says():
 
     Replaced.a = 5
     assert "'a' was changed" in view(Replaced()).dtype.reason
+    three = ctypes.c_int32 * 3
+
+    class Longer(ctypes.Structure):
+        _fields_ = [("a", three * 2)]
+
+    three._length_ = 1000
+    assert view(Longer()).dtype == "|V24" and "'a' was changed" in view(Longer()).dtype.reason
 
 
 @pytest.mark.parametrize(
