@@ -460,7 +460,8 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     raises   ProtocolError   an unknown code, a width that the code does not have, 0 bits or 0 lanes
     source   dlpack.h 1.3, struct DLDataType: an unexpected width of a small float must stop the import
     """
-    padded = padded and bits < 8
+    whole = bits * lanes % 8 == 0
+    padded = padded and bits < 8 and not whole
     found = _BY_DLPACK.get((code, bits, lanes, padded))
     if found is not None:
         return found
@@ -474,7 +475,6 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
     if row is None:
         raise refusal("dlpack", "dtype.bits", value, "the type does not exist in this width; convert the array first")
-    whole = bits * lanes % 8 == 0
     packed = bits < 8 and not padded and not whole
     size = (bits * lanes + 7) // 8  # also if padded: dlpack.h pads the vector, not each lane
     made = DType(
@@ -485,7 +485,7 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         bits=bits,
         lanes=lanes,
         packed=packed,
-        padded=padded and not whole,
+        padded=padded,
         ptx=row.ptx if lanes == 1 else None,
     )
     if lanes > 1 and not row.padded and row.typestr[1] != "V":

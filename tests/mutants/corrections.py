@@ -6134,6 +6134,14 @@ CORRECTIONS = [
         new="place.size != ctypes.sizeof(type_):",
         test="null/test_ctypes_types.py::test_a_field_that_is_not_what_fields_says",
     ),
+    Correction(
+        "a fifth attack",
+        "vectors of narrow elements that fill whole bytes are two types, one for a flag that means nothing there",
+        "elements/dtypes.py",
+        old="padded = padded and bits < 8 and not whole",
+        new="padded = padded and bits < 8",
+        test="null/test_dtypes.py::test_1_15_bytes_of_packed_and_padded_elements",
+    ),
 ]
 
 

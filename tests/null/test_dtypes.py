@@ -105,6 +105,7 @@ def test_1_15_bytes_of_packed_and_padded_elements():
     six = dtypes.from_dlpack(15, 6, 1)
     assert [six.nbytes(n) for n in (1, 2, 3, 4, 5)] == [1, 2, 3, 3, 4]
     pair = dtypes.from_dlpack(17, 4, 2)  # torch's float4_e2m1fn_x2 has whole bytes: neither packed nor padded
+    assert pair is dtypes.from_dlpack(17, 4, 2, padded=True) is padded.with_lanes(2) is packed.with_lanes(2)
     assert not pair.packed and not pair.padded and pair.itemsize == 1 and pair.nbytes(5) == 5
     three = dtypes.from_dlpack(17, 4, 3, padded=True)  # ((bits * lanes) + 7) / 8
     assert three.itemsize == 2 and three.nbytes(5) == 10 and three.padded
