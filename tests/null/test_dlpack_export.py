@@ -240,6 +240,37 @@ def test_2_10_2_13_never_a_type_error(keyword, value):
     assert sys.getrefcount(v) == before
 
 
+class Answers:
+    """Something whose methods answer with this, or raise it, as NumPy's arrays do when they are compared."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __index__(self):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def __eq__(self, other):
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+@pytest.mark.parametrize("answer", ["x", None, ValueError("no"), RuntimeError("no")])
+@pytest.mark.parametrize("keyword", ["max_version", "dl_device", "stream"])
+def test_2_10_2_13_what_the_methods_of_a_value_raise_is_a_buffer_error(keyword, answer):
+    wrong = Answers(answer)
+    for value in (wrong,) if keyword == "stream" else (wrong, (wrong, 0), (1, wrong), [wrong, wrong]):
+        with pytest.raises(ProtocolError) as caught:
+            floats(2, 3).__dlpack__(**{keyword: value})
+        assert caught.value.field == keyword
+
+
+def test_ints_of_any_kind():
+    one, less = Answers(1), Answers(-1)
+    capsule = floats(2, 3).__dlpack__(stream=less, max_version=(one, one), dl_device=(one, Answers(0)))
+    assert fields(capsule)["device"] == (1, 0) and fields(capsule)["version"][0] == 1
+
+
 class Kind(enum.IntEnum):
     CPU = 1
 
