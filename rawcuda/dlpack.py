@@ -552,7 +552,8 @@ def export(template: Template, data: int, owner: Any, in_capsule: bool = True) -
     try:
         return _wrap(*block.wrapped)
     except BaseException:
-        outstanding.pop(block.address, None)
+        if outstanding.get(block.address) is out:  # (a capsule that is dropped frees the block for another export)
+            outstanding.pop(block.address, None)
         raise
 
 

@@ -6174,6 +6174,14 @@ CORRECTIONS = [
         new="        pass\n    other",
         test="null/test_dlpack_export.py::test_ints_of_any_kind",
     ),
+    Correction(
+        "a fifth attack",
+        "an interrupt after a capsule was dropped frees the tensor of another thread's export",
+        "dlpack.py",
+        old="        if outstanding.get(block.address) is out:",
+        new="        if True:",
+        test="null/test_dlpack_export.py::test_an_interrupt_after_a_capsule_was_dropped_frees_no_other_export",
+    ),
 ]
 
 

@@ -166,6 +166,26 @@ def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, b
     assert (sys.getrefcount(v), len(dlpack.outstanding)) == before_it
 
 
+def test_an_interrupt_after_a_capsule_was_dropped_frees_no_other_export(monkeypatch):
+    """The capsule frees its block when it is dropped, and another thread exports with this block at once."""
+    first, second = floats(2, 3), floats(2, 3)
+    before, real, others = sys.getrefcount(second), dlpack._wrap, []
+
+    def interrupted(*arguments):
+        monkeypatch.setattr(dlpack, "_wrap", real)
+        capsule = real(*arguments)
+        del capsule
+        others.append(second.__dlpack__())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dlpack, "_wrap", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.__dlpack__()
+    assert sys.getrefcount(second) > before
+    others.clear()
+    gc.collect()
+
+
 def test_2_9_the_signature():
     signature = inspect.signature(rawcuda.StridedView.__dlpack__)
     assert list(signature.parameters) == ["self", "stream", "max_version", "dl_device", "copy"]
