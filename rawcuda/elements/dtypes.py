@@ -1,7 +1,8 @@
 """The table of element types: for each, its name, DLPack code, typestr, PEP 3118 format and PTX type.
 
-What it is   `DType`, an element type with all its names; `of` finds a type by any of them. Each type exists once, so
-             types are compared with `is`, and a view holds a reference to its type instead of a description.
+What it is   `DType`, an element type with all its names; `of` finds a type by any of them. A view holds a reference
+             to its type instead of a description. Each type of the table exists once. Vectors, structures and others
+             are made as they are met, and forgotten, so that two objects of one type are equal.
 What not     converting values is left to scalars.py, and parsing PEP 3118 text to protocols/pep3118.py.
 Source       dlpack.h 1.3, enum DLDataTypeCode; NumPy, "The array interface protocol", typestr and descr; PEP 3118;
              ml_dtypes for the names of the small floats; PTX ISA, "Fundamental types"
@@ -177,10 +178,10 @@ class DType:
         if self is other:
             return True
         if isinstance(other, str):
-            return self.name == other or _named(other) is self
+            return self.name == other or _named(other) == self
         if isinstance(other, DType):  # two protocols may describe one structure, one of them with its format
-            mine = self.name, self.itemsize, self.packed, self.padded
-            return self.kind == "opaque" and mine == (other.name, other.itemsize, other.packed, other.padded)
+            mine = self.name, self.kind, self.itemsize, self.packed, self.padded
+            return mine == (other.name, other.kind, other.itemsize, other.packed, other.padded)
         if other is None:
             named = None
         else:
@@ -245,6 +246,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
+_VECTORS: Remembered[tuple[int, int, int, bool], DType] = Remembered(1000)  # and packed types, as _BY_DLPACK has others
 _OPAQUE: Remembered[str, DType] = Remembered(1000)  # by _identity
 
 
@@ -462,7 +464,8 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     """
     whole = bits * lanes % 8 == 0
     padded = padded and bits < 8 and not whole
-    found = _BY_DLPACK.get((code, bits, lanes, padded))
+    key = code, bits, lanes, padded
+    found = _BY_DLPACK.get(key) or _VECTORS.answers.get(key)
     if found is not None:
         return found
     value = (code, bits, lanes)
@@ -491,7 +494,7 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     if lanes > 1 and not row.padded and row.typestr[1] != "V":
         made._descr = [("", row.typestr, (lanes,))]
         made._format = f"({lanes}){row.format}"
-    return _BY_DLPACK.setdefault((code, bits, lanes, padded), made)
+    return _VECTORS.keep(key, made)
 
 
 def _is_number(text: str) -> bool:

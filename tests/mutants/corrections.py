@@ -6182,6 +6182,22 @@ CORRECTIONS = [
         new="        if True:",
         test="null/test_dlpack_export.py::test_an_interrupt_after_a_capsule_was_dropped_frees_no_other_export",
     ),
+    Correction(
+        "a fifth attack",
+        "the vectors that other libraries name are kept forever",
+        "elements/dtypes.py",
+        old="    return _VECTORS.keep(key, made)\n",
+        new="    return _VECTORS.answers.setdefault(key, made)\n",
+        test="null/test_dtypes.py::test_types_that_are_not_in_the_table_are_forgotten_and_equal_what_is_made_again",
+    ),
+    Correction(
+        "a fifth attack",
+        "a vector that was forgotten is not equal to what is made again",
+        "elements/dtypes.py",
+        old="            return mine == (other.name, other.kind,",
+        new='            return self.kind == "opaque" and mine == (other.name, other.kind,',
+        test="null/test_dtypes.py::test_types_that_are_not_in_the_table_are_forgotten_and_equal_what_is_made_again",
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from tests.subject import module
+from tests.subject import module, rawcuda
 
 dtypes, errors, scalars, pep3118 = (
     module("elements.dtypes"),
@@ -95,6 +95,20 @@ def test_1_12_1_13_canonical_dlpack_types():
 )
 def test_1_14_unexpected_bits_stop_an_import(code, bits):
     refused(dtypes.from_dlpack, code, bits, 1, protocol="dlpack", field="dtype.bits", value=f"({code}, {bits}, 1)")
+
+
+def test_types_that_are_not_in_the_table_are_forgotten_and_equal_what_is_made_again():
+    names = [(1, 8, 2), (17, 4, 1), (17, 4, 3), (3, 64, 1)]
+    before = [dtypes.from_dlpack(*name) for name in names]
+    number = len(dtypes._BY_DLPACK)
+    for lanes in range(2, 2500):
+        dtypes.of(f"int16x{lanes}")
+    assert len(dtypes._VECTORS) <= 1000 and len(dtypes._BY_DLPACK) == number
+    again = [dtypes.from_dlpack(*name) for name in names]
+    assert before == again and [*map(hash, before)] == [*map(hash, again)] and before[0] is not again[0]
+    assert before[1] != dtypes.from_dlpack(17, 4, 1, padded=True)
+    source, target = (rawcuda.view(bytearray(b"abcd")).reinterpret(kind) for kind in (before[0], again[0]))
+    target.copy_from(source)  # of equal types
 
 
 def test_1_15_bytes_of_packed_and_padded_elements():

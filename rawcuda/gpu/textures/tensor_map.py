@@ -271,7 +271,7 @@ class TensorMap(SetOnce, Passed):
         """
         seen = view if isinstance(view, StridedView) else _view(view)
         old = self.view
-        if seen.dtype is not old.dtype:
+        if seen.dtype != old.dtype:
             raise TypeError(f"the tensor map is of {old.dtype}, the view of {seen.dtype}: make another tensor map")
         if (seen.shape, seen.strides) != (old.shape, old.strides):
             raise ValueError(
