@@ -453,6 +453,39 @@ def test_a_nested_call_of_a_collection_keeps_the_lock_of_the_outer_one():
         client.emulator.explain(999)
 
 
+def test_a_call_inside_of_two_others_leaves_the_lock_released_that_the_second_one_has_released():
+    """The second call runs a kernel, in which a __del__ makes a call that ends with an interrupt."""
+    client = Client()
+    machine = client.emulator._machine
+    thunks = module("emulator.interface.thunks")
+    owned = []
+
+    def inner(machine, x):
+        raise KeyboardInterrupt
+
+    def work():
+        inside(1)
+        owned.append(machine.lock._is_owned())
+        recovery._release(machine.lock)
+
+    def middle(machine, x):
+        recovery.unlocked(machine, work)
+        owned.append(machine.lock._is_owned())
+
+    def outer(machine, x):
+        between(1)
+        owned.append(machine.lock._is_owned())
+
+    def served(function):
+        address = thunks.serve(machine, thunks.Entry("cuTried(int x)", function, False, 0))
+        return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
+
+    inside, between = served(inner), served(middle)
+    assert served(outer)(1) == 0 and owned == [False, True, True] and not machine.lock._is_owned()
+    with pytest.raises(KeyboardInterrupt):
+        client.emulator.explain(999)
+
+
 # -- memory that changes while a kernel looks addresses up
 
 

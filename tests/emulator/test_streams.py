@@ -401,6 +401,38 @@ def test_a_launch_waits_if_its_context_holds_1024_pieces_of_work(mode):
     assert log.read() == 1234567
 
 
+@pytest.mark.parametrize("what", ["launch", "share"])
+def test_a_call_inside_of_another_one_that_waits_for_a_kernel_holds_no_lock(what):
+    """A signal handler or a __del__ may make it: the thread holds the locks of the outer call, too."""
+    if what == "share" and not module("emulator.machine.sharing").is_supported():
+        pytest.skip("files in memory are of Linux")
+    client, order, handle = Client("eager"), [], bytes(64)
+    machine, nothing, stream = client.emulator._machine, client.kernels()("nothing"), client.stream()
+    memory = client.allocate(4)
+
+    def inside():
+        with machine.lock, machine.space.lock:  # as if the outer call had them
+            if what == "launch":
+                code = client.launch(nothing, [], stream=stream)
+            else:
+                code = client.code("cuIpcGetMemHandle", handle, memory)
+            order.append("inside")
+        return code
+
+    def other():
+        client.allocate(4)
+        order.append("other")
+        return 0
+
+    def missed():
+        machine.queues.missed(machine.space.find(memory))  # the kernel asks this about memory that was never written
+        order.append("missed")
+        return 0
+
+    assert client.during_a_kernel(inside, missed, other) == [0, 0, 0]
+    assert sorted(order[:2]) == ["missed", "other"]
+
+
 def test_an_interrupt_ends_a_launch_that_waits():
     client = Client("lazy")
     log, stream, release = Log(client), client.stream(), threading.Event()

@@ -5981,7 +5981,9 @@ CORRECTIONS = [
         "gpu/processes/shared_handles.py",
         old="        if is_finalizing():",
         new="        if False:",
-        test="driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[dropped]",
+        test=(
+            "driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[dropped]"
+        ),
         hangs=True,
     ),
     Correction(
@@ -5990,7 +5992,9 @@ CORRECTIONS = [
         "gpu/processes/shared_handles.py",
         old=" and not sys.is_finalizing():",
         new=":",
-        test="driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[closed]",
+        test=(
+            "driver/test_sharing.py::test_the_end_of_the_interpreter_does_not_wait_for_the_thread_that_answers[closed]"
+        ),
         hangs=True,
     ),
     Correction(
@@ -5999,7 +6003,10 @@ CORRECTIONS = [
         "emulator/machine/machine.py",
         old="                    self.give_back(holding)\n",
         new="                    pass\n",
-        test="emulator/test_interrupts.py::test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuIpcCloseMemHandle-eager]",
+        test=(
+            "emulator/test_interrupts.py::"
+            "test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuIpcCloseMemHandle-eager]"
+        ),
     ),
     Correction(
         "a fifth attack",
@@ -6007,7 +6014,10 @@ CORRECTIONS = [
         "emulator/machine/machine.py",
         old="                    holding.allocation.close()\n",
         new="",
-        test="emulator/test_interrupts.py::test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuMemFree_v2-eager]",
+        test=(
+            "emulator/test_interrupts.py::"
+            "test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuMemFree_v2-eager]"
+        ),
     ),
     Correction(
         "a fifth attack",
@@ -6015,7 +6025,10 @@ CORRECTIONS = [
         "emulator/machine/machine.py",
         old="        if backing is not None:  #",
         new="        if backing is not None and context.holdings.pop(allocation.base, None):  #",
-        test="emulator/test_interrupts.py::test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuIpcCloseMemHandle-eager]",
+        test=(
+            "emulator/test_interrupts.py::"
+            "test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuIpcCloseMemHandle-eager]"
+        ),
     ),
     Correction(
         "a fifth attack",
@@ -6023,7 +6036,10 @@ CORRECTIONS = [
         "emulator/entries/memories/pools.py",
         old="    where = machine.caller()\n    machine.queues.submit",
         new="    holding.released, where = True, machine.caller()\n    machine.queues.submit",
-        test="emulator/test_interrupts.py::test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuMemFreeAsync-eager]",
+        test=(
+            "emulator/test_interrupts.py::"
+            "test_an_interrupt_of_a_free_leaves_no_record_of_memory_that_is_gone[cuMemFreeAsync-eager]"
+        ),
     ),
     Correction(
         "a fifth attack",
@@ -6197,6 +6213,44 @@ CORRECTIONS = [
         old="            return mine == (other.name, other.kind,",
         new='            return self.kind == "opaque" and mine == (other.name, other.kind,',
         test="null/test_dtypes.py::test_types_that_are_not_in_the_table_are_forgotten_and_equal_what_is_made_again",
+    ),
+    Correction(
+        "a fifth attack",
+        "a launch inside of a call waits for the kernel of another thread with the lock held",
+        "emulator/machine/queues.py",
+        old="        unlocked(self._machine, partial(_run, work))\n",
+        new="        self._machine.lock.release()\n        _run(work)\n        self._machine.lock.acquire()\n",
+        test=(
+            "emulator/test_streams.py::test_a_call_inside_of_another_one_that_waits_for_a_kernel_holds_no_lock[launch]"
+        ),
+    ),
+    Correction(
+        "a fifth attack",
+        "memory that is shared inside of a call waits for a kernel with the lock held",
+        "emulator/machine/sharing.py",
+        old="    unlocked(machine, RUNNING.acquire)\n",
+        new="    machine.lock.release()\n    RUNNING.acquire()\n    machine.lock.acquire()\n",
+        test="emulator/test_streams.py::test_a_call_inside_of_another_one_that_waits_for_a_kernel_holds_no_lock[share]",
+    ),
+    Correction(
+        "a fifth attack",
+        "a launch inside of a call waits for a kernel with the lock of the address space held",
+        "emulator/machine/recovery.py",
+        old="    if inner._is_owned():\n",
+        new="    if False:\n",
+        test=(
+            "emulator/test_streams.py::test_a_call_inside_of_another_one_that_waits_for_a_kernel_holds_no_lock[launch]"
+        ),
+        hangs=True,
+    ),
+    Correction(
+        "a fifth attack",
+        "an interrupt in a kernel of a call inside of another one takes the lock that is released",
+        "emulator/machine/recovery.py",
+        old="left and not is_unlocked and",
+        new="left and",
+        test="emulator/test_interrupts.py::"
+        "test_a_call_inside_of_two_others_leaves_the_lock_released_that_the_second_one_has_released",
     ),
 ]
 

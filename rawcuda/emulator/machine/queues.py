@@ -34,10 +34,11 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 
 from .codes import Refused
 from .native_threads import are_others
-from .recovery import RUNNING, is_outside
+from .recovery import RUNNING, is_outside, unlocked
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -610,19 +611,8 @@ class Queues:
 
     def run_unlocked(self, work: Work) -> None:
         """Run work while other threads may make calls; a kernel also waits until no other kernel runs."""
-        lock = self._machine.lock
         work.runner = threading.get_ident()
-        lock.release()
-        try:
-            if work.kind == KERNEL:
-                with RUNNING:
-                    work.begun = True
-                    work.run()
-            else:
-                work.begun = True
-                work.run()
-        finally:
-            lock.acquire()
+        unlocked(self._machine, partial(_run, work))
 
     def inside_work(self) -> bool:
         """Tell whether this call was made while its thread runs work, by a __del__ method or a signal handler.
@@ -726,6 +716,16 @@ class Queues:
         self._busy.pop(stream, None)
         if stream.closed:
             stream.context.streams.pop(stream.ident, None)
+
+
+def _run(work: Work) -> None:
+    if work.kind == KERNEL:
+        with RUNNING:
+            work.begun = True
+            work.run()
+    else:
+        work.begun = True
+        work.run()
 
 
 def _nothing() -> None:

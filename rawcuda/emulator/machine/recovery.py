@@ -40,7 +40,18 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .queues import Work
 
-__all__ = ["RUNNING", "Interrupts", "answer", "answering", "covered", "is_outside", "recover", "tell", "undivided"]
+__all__ = [
+    "RUNNING",
+    "Interrupts",
+    "answer",
+    "answering",
+    "covered",
+    "is_outside",
+    "recover",
+    "tell",
+    "undivided",
+    "unlocked",
+]
 
 RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds numbers in cells that all kernels share
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -176,32 +187,51 @@ def _release(lock: Any) -> None:
         lock._release_save()
 
 
+def unlocked(machine: Any, run: Callable[[], object]) -> None:
+    """Call a function with the locks of the machine released, so that other threads can make calls meanwhile.
+
+    They are released completely: a call that a __del__ or a signal handler makes inside of another one holds them more
+    than once, and what it waits for may need them.
+    """
+    inner, held = machine.space.lock, None
+    if inner._is_owned():
+        held = inner._release_save()
+    outer = machine.lock._release_save()
+    try:
+        run()
+    finally:
+        machine.lock._acquire_restore(outer)
+        if held is not None:
+            inner._acquire_restore(held)
+
+
 def _calls_below(machine: Machine) -> tuple[int, set[Work]]:
     """Return how often the calls below the newest one hold the machine's lock, and the work that they run.
 
-    A collection can run a __del__ inside a call, and the __del__ can make another call.
+    A collection can run a __del__ inside a call, and the __del__ can make another call. A call that is in
+    unlocked() does not hold it.
     """
     depth, running = 0, set()
     frame: Any = sys._getframe(1)
     left = False  # whether the frame of the newest call was passed
+    is_unlocked = False  # whether that of unlocked() was
     while frame is not None:
         name = frame.f_code.co_name
         if name in _WATCHED and frame.f_code.co_filename.startswith(_PACKAGE):
             values = frame.f_locals
             if name == "call_entry":
                 if values.get("machine") is machine:
-                    depth += left and not values["free"]
+                    depth += left and not is_unlocked and not values["free"]
                     left = True
+            elif name == "unlocked":
+                is_unlocked = is_unlocked or left and values["machine"] is machine
             elif left and values["self"] is machine.queues:
-                if name == "run_unlocked":
-                    depth -= 1
-                else:
-                    running.add(values["work"])
+                running.add(values["work"])
         frame = frame.f_back
     return depth, running
 
 
-_WATCHED = frozenset(("call_entry", "run_unlocked", "_execute"))
+_WATCHED = frozenset(("call_entry", "unlocked", "_execute"))
 
 
 # -- giving the interrupt to the caller

@@ -26,10 +26,11 @@ import re
 import struct
 import time
 import zlib
+from functools import partial
 
 from .codes import Refused
 from .queues import Conditional
-from .recovery import RUNNING, recover
+from .recovery import RUNNING, recover, unlocked
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -104,17 +105,13 @@ def between_kernels(machine: Machine) -> Any:
             "a __del__ method that a garbage collection called, or a signal handler, must wait until an emulated "
             "kernel of its thread ends: do not share memory in __del__ or in a signal handler",
         )
-    machine.lock.release()
-    RUNNING.acquire()
-    machine.lock.acquire()
+    unlocked(machine, RUNNING.acquire)
     return RUNNING
 
 
 def pause(machine: Machine) -> None:
     """Let other threads make calls for a moment, because this one waits for another process."""
-    machine.lock.release()
-    time.sleep(_EVERY)
-    machine.lock.acquire()
+    unlocked(machine, partial(time.sleep, _EVERY))
 
 
 def _checked_size(fd: int, token: str, least: int) -> int:
