@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import gc
 import pickle
 import threading
@@ -135,6 +136,24 @@ def test_the_driver_gets_the_options(device, image, driver):
         options = texture.options
         assert options.address_mode == ("mirror", "border") and options.border_color == (1, 2, 0, 0)
         assert "filter_mode='linear'" in repr(options)
+
+
+class Mode(str, enum.Enum):
+    LINEAR, BORDER, FRACTIONS = "linear", "border", "normalized_float"
+
+
+def test_words_may_be_members_of_an_enumeration(device, driver):
+    cuda_h = module("headers.cuda_h")
+    with device.mipmapped_array((8, 8), "uint8", levels=2) as array, device.texture(
+        array,
+        filter_mode=Mode.LINEAR, mipmap_filter_mode=Mode.LINEAR, address_mode=(Mode.BORDER, "clamp"),
+        read_mode=Mode.FRACTIONS, normalized_coords=True, border_color=1,
+    ) as texture:  # fmt: skip
+        found = cuda_h.CUDA_TEXTURE_DESC()
+        with device.current():
+            driver.cuTexObjectGetTextureDesc(found, cuda_h.CUtexObject(texture.handle))
+        assert list(found.addressMode)[:2] == [1, 3] and found.filterMode == found.mipmapFilterMode == 1
+        assert found.flags == 2
 
 
 # -- memory that a texture cannot read

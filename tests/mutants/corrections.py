@@ -6252,6 +6252,22 @@ CORRECTIONS = [
         test="emulator/test_interrupts.py::"
         "test_a_call_inside_of_two_others_leaves_the_lock_released_that_the_second_one_has_released",
     ),
+    Correction(
+        "a fifth attack",
+        "an address mode that is a member of an enumeration of words raises KeyError",
+        "gpu/textures/texture.py",
+        old="        self.address_mode = tuple(modes)\n",
+        new="        self.address_mode = tuple([str(mode) for mode in modes])\n",
+        test="driver/test_texture_arguments.py::test_words_may_be_members_of_an_enumeration",
+    ),
+    Correction(
+        "a fifth attack",
+        "a filter or read mode that is a member of an enumeration of words raises KeyError",
+        "gpu/textures/texture.py",
+        old=" = filter_mode, read_mode, mipmap_filter_mode\n",
+        new=" = str(filter_mode), str(read_mode), str(mipmap_filter_mode)\n",
+        test="driver/test_texture_arguments.py::test_words_may_be_members_of_an_enumeration",
+    ),
 ]
 
 

@@ -117,12 +117,11 @@ class TextureOptions(SetOnce):
             modes = (address_mode,)
         for mode in modes:
             choice("address_mode", mode, _ADDRESS)
-        self.address_mode = tuple([str(mode) for mode in modes])
+        self.address_mode = tuple(modes)
         choice("filter_mode", filter_mode, _FILTER)
         choice("read_mode", read_mode, _READ)
         choice("mipmap_filter_mode", mipmap_filter_mode, _FILTER)
-        self.filter_mode, self.read_mode = str(filter_mode), str(read_mode)
-        self.mipmap_filter_mode = str(mipmap_filter_mode)
+        self.filter_mode, self.read_mode, self.mipmap_filter_mode = filter_mode, read_mode, mipmap_filter_mode
         self.normalized_coords = as_bool("normalized_coords", normalized_coords)
         self.srgb = as_bool("srgb", srgb)
         self.disable_trilinear_optimization = as_bool("disable_trilinear_optimization", disable_trilinear_optimization)
