@@ -189,8 +189,8 @@ def _work_out(
         shape = Struct(f"{ndim}q").unpack(raw)
         steps = layout.c_strides(shape, 1)
     strides = tuple([step * itemsize for step in steps])
-    bounds = layout.checked_bounds(where.protocol, shape, strides, itemsize)
-    return known.keep(seen, (shape, strides, dtype, where, *bounds))
+    low, high = layout.checked_bounds(where.protocol, shape, strides, itemsize)
+    return known.keep(seen, (shape, strides, dtype, where, low, high))
 
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:
