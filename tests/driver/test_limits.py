@@ -174,21 +174,20 @@ def test_a_limit_that_the_driver_does_not_know_is_left_out(device, library, code
         list(device.limits)
 
 
-@pytest.mark.emulator_only("Emulator.fail()")
-@pytest.mark.parametrize(
-    "call", ["GetCacheConfig", "SetCacheConfig", "GetSharedMemConfig", "SetSharedMemConfig", "Reset"]
-)
-def test_what_is_no_limit_fails_with_the_code_of_the_driver(device, library, call):
+def test_what_is_no_limit_fails_with_the_code_of_the_driver(device, monkeypatch):
     """Also with 215, CUDA_ERROR_UNSUPPORTED_LIMIT, in which no limit is named here."""
     limits = device.limits
-    use = {
+
+    def fail(*arguments):
+        raise errors.CudaError("as a driver", code=215, name="CUDA_ERROR_UNSUPPORTED_LIMIT", call="a call")
+
+    for call, use in {
         "GetCacheConfig": lambda: limits.cache_config,
         "SetCacheConfig": lambda: setattr(limits, "cache_config", "l1"),
         "GetSharedMemConfig": lambda: limits.shared_memory_config,
         "SetSharedMemConfig": lambda: setattr(limits, "shared_memory_config", "default"),
-        "Reset": limits.reset_persisting_l2_cache,
-    }[call]
-    library.fail(f"cuCtx{call}".replace("Reset", "ResetPersistingL2Cache"), 1, 215)
-    with pytest.raises(errors.CudaError, match="CUDA_ERROR_UNSUPPORTED_LIMIT") as caught:
-        use()
-    assert caught.value.code == 215
+        "ResetPersistingL2Cache": limits.reset_persisting_l2_cache,
+    }.items():
+        monkeypatch.setitem(vars(device._primary.calls), f"cuCtx{call}", fail)
+        with pytest.raises(errors.CudaError, match="as a driver"):
+            use()

@@ -5627,7 +5627,7 @@ CORRECTIONS = [
         "gpu/devices/limits.py",
         old="        self._calls().cuCtxResetPersistingL2Cache()",
         new='        self._ask("cuCtxResetPersistingL2Cache", -1)',
-        test="driver/test_limits.py::test_what_is_no_limit_fails_with_the_code_of_the_driver[Reset]",
+        test="driver/test_limits.py::test_what_is_no_limit_fails_with_the_code_of_the_driver",
     ),
     Correction(
         "a fifth attack",
