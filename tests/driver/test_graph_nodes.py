@@ -235,6 +235,16 @@ def test_an_empty_graph_can_be_launched(device, graph):
 # -- memory
 
 
+def test_memory_of_a_graph_may_have_the_address_of_memory_that_it_has_freed(graph, monkeypatch):
+    """A driver may give it again, as soon as the node that frees it comes before the other allocation."""
+    first = graph.allocate(4)
+    address = first.ptr
+    second = graph.allocate(4, after=graph.free(first))
+    monkeypatch.setattr(type(second), "ptr", address)
+    given = module("gpu.graphs.node_parameters").free(graph, second)
+    assert given.arguments[0].value == address
+
+
 def test_memory_that_lives_in_a_graph(device, graph, step):
     out = device.upload(array.array("I", [0]))
     made = graph.allocate(4)

@@ -57,6 +57,13 @@ KINDS: dict[str, Callable[[int], str]] = {
     "functions": lambda n: kernel(
         "call f0;", n, many(n + 1, ".func f#;") + many(n, ".func f#{ call f+; ret; }") + f".func f{n}{{ ret; }}\n"
     ),
+    "calls in a function of many parameters": lambda n: (
+        HEAD
+        + ".func f(.param .b32 x) { ret; }"
+        + f".func g({many(n, '.param .b32 p#', ',')}) {{ .param .b32 a; st.param.b32 [a], 0;"
+        + f"{many(n, 'call f, (a);')} ret; }}"
+        + ".entry k() { ret; }"
+    ),
     "kernels that reach the same functions": lambda n: (
         HEAD
         + ".func f0{ .shared .b32 s; .reg .b32 %r; mov.b32 %r, s; ret; }"
@@ -413,6 +420,19 @@ def test_reports_of_a_launch_take_linear_time(capfd: pytest.CaptureFixture[str])
 
     measured(10)
     assert measured(800) <= 12 * measured(80)
+
+
+def test_a_parameter_is_not_compared_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[None] = []
+
+    def equal(one: object, other: object) -> bool:
+        compared.append(None)
+        return one is other
+
+    monkeypatch.setattr(module("emulator.ptx.reading.syntax").Variable, "__eq__", equal)
+    text = KINDS["calls in a function of many parameters"](100)
+    ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+    assert len(compared) < 100
 
 
 def test_python_compiles_functions_in_linear_time() -> None:

@@ -5132,6 +5132,22 @@ CORRECTIONS = [
         mode="lazy",
     ),
     Correction(
+        "a fifth attack",
+        "each argument of a call is looked for among all parameters of the function that calls",
+        "emulator/ptx/translating/emitting/control.py",
+        old="            if held in self.inputs or held in self.outputs:",
+        new="            if held in (*self.function.parameters, *self.function.returns):",
+        test="emulator/test_ptx_linear.py::test_a_parameter_is_not_compared_with_all_others",
+    ),
+    Correction(
+        "a fifth attack",
+        "an allocation of a graph whose address a freed one had cannot be freed",
+        "gpu/graphs/node_parameters.py",
+        old='("free", allocation.handle)',
+        new='("free", address)',
+        test="driver/test_graph_nodes.py::test_memory_of_a_graph_may_have_the_address_of_memory_that_it_has_freed",
+    ),
+    Correction(
         "a fifth reading",
         "Device.reset() lets go of what pending work uses",
         "gpu/devices/resetting.py",

@@ -433,7 +433,7 @@ def free(graph: Graph, allocation: AllocationNode) -> Given:
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
     address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
     made = Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
-    made.once = ("free", address)
+    made.once = ("free", allocation.handle)  # (a later allocation may get the same address)
     for owner in (allocation.graph, graph):
         if made.once in owner._root._given:
             raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")

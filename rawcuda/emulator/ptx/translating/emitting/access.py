@@ -543,7 +543,7 @@ class AccessEmitter(CheckEmitter):
         base = address.base
         if not isinstance(base, Symbol) or not isinstance(base.target, Variable):
             raise self.reject("'st.param' needs the name of a parameter")
-        if base.target in self.function.parameters:
+        if base.target in self.inputs:
             raise self.reject(f"Illegal to write to function input parameter '{base.target.name[:80]}'")
         for at, source in enumerate(sources):
             where = address.offset + base.offset + at * (BITS[type] // 8)
@@ -551,7 +551,7 @@ class AccessEmitter(CheckEmitter):
 
     def is_kernel_parameter(self, variable: Variable) -> bool:
         """Tell whether a variable is a parameter of this kernel."""
-        return self.function.entry and variable in self.function.parameters
+        return self.function.entry and variable in self.inputs
 
     def slot_is_float(self, variable: Variable) -> bool:
         """Tell whether a scalar parameter is passed as a Python float."""

@@ -204,7 +204,7 @@ class ControlEmitter(ConvertEmitter):
             held = given
         elif isinstance(given, Symbol) and isinstance(given.target, Variable) and given.target.space == "param":
             held = given.target
-            if held in (*self.function.parameters, *self.function.returns):
+            if held in self.inputs or held in self.outputs:
                 raise self.reject(f"Formal parameter '{held.name[:80]}' cannot be used as argument to call")
         elif not isinstance(given, (Int, Float)):
             raise self.reject("Call argument has illegal state space")

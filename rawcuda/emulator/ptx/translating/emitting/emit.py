@@ -92,6 +92,7 @@ class Emitter:
     def __init__(self, unit: Unit, function: Function, holds_float: list[bool]) -> None:
         self.unit = unit
         self.function = function
+        self.inputs, self.outputs = frozenset(function.parameters), frozenset(function.returns)
         self.holds_float = holds_float
         self.copied: set[int] = set()  # registers of floats whose NaN keeps its bits
         self.body: list[Line] = []
