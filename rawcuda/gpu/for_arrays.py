@@ -202,7 +202,7 @@ def _wait(made: Any, pending: int, using: int) -> None:
         return
     if pending != UNORDERED:
         made.exporting_stream = pending
-        if pending == using and made._place.device != ("cuda_host", 0):
+        if pending == using and (pending > PER_THREAD or made._place.device != ("cuda_host", 0)):
             return
     try:
         driver.current()

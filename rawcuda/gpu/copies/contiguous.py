@@ -19,14 +19,13 @@ from ...driver import as_argument
 from ...errors import CudaError
 from ...ownership import drain, dropped
 from ..core.context import check_reach
-from ..core.points import retained, sweep, waiting
+from ..core.points import own_stream, retained, sweep, waiting
 from ..core.stream_arguments import (
     LEGACY,
     PER_THREAD,
     StreamHandle,
     home_of,
     is_lasting,
-    noted_form,
     queue_of,
     settled,
 )
@@ -133,10 +132,11 @@ def _other_queue(stream: Any, primary: PrimaryContext, *things: Any) -> tuple[An
         stream = settled(stream, things[0].stream)
         for thing in things:
             thing.ptr  # raises Closed
-    if home_of(stream, primary) is not primary:
+    handle = stream._handle or 0 if isinstance(stream, StreamHandle) else stream
+    if 0 < handle <= PER_THREAD:
+        stream = LEGACY if handle == LEGACY else own_stream()
+    elif home_of(stream, primary) is not primary:
         return None, stream
-    if (stream._handle or 0 if isinstance(stream, StreamHandle) else stream) <= PER_THREAD:
-        stream = noted_form(stream)
     return queue_of(stream), stream
 
 

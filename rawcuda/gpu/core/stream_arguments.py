@@ -169,7 +169,7 @@ def handle_of(stream: object) -> int:
         return stream
     if isinstance(stream, StreamHandle):
         return stream._handle or stream.handle  # (the property costs a call)
-    if type(stream) is Foreign:
+    if isinstance(stream, _NOTED):
         return int(stream)
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
@@ -208,6 +208,9 @@ class Foreign(int):
     owner: object
 
 
+_NOTED = Foreign, PerThread  # numbers that are handles, also as long as they are noted
+
+
 def settled(stream: Any, noted: object = None) -> Any:
     """Return a stream in a form that need not be asked for its handle again, which may run code of the user.
 
@@ -237,7 +240,7 @@ def queue_of(stream: object) -> Any:
         return stream._argument or stream._prepare()
     if stream is None:
         return _LEGACY_ARGUMENT
-    if type(stream) is int and 0 < stream < 2**64 or type(stream) is Foreign:
+    if type(stream) is int and 0 < stream < 2**64 or type(stream) in _NOTED:
         return as_argument(stream)
     return as_argument(work_handle(stream))
 

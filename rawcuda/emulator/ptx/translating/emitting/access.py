@@ -233,7 +233,8 @@ class AccessEmitter(CheckEmitter):
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
         ordered = chosen.get("sem", "weak") != "weak"
-        if ordered and space in ("param", "const", "local"):
+        # ptxas 13.0 refuses volatile accesses of local memory; NVRTC makes them, and compiles them itself.
+        if ordered and (space in ("param", "const") or space == "local" and chosen["sem"] != "volatile"):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if space not in ("", "global") and chosen.keys() & {"evict", "evict2", "prefetch"}:
             raise self.reject("State space incorrect for cache eviction and prefetching")
