@@ -102,6 +102,7 @@ def test_ptxas_still_says_so(tmp_path: Path, target: str, head: str, file: str) 
 
 # -- what newer versions and architectures introduced: an instruction, a head that has it, and heads that do not
 
+QUAD = "{ .reg .b128 %q; mov.b128 %q, {%rd1, %rd2};"
 INTRODUCED = [
     *(
         (f"mov.u32 %r1, %{name};", "7.8 sm_90", "7.7 sm_87", "9.0 sm_89")
@@ -144,6 +145,9 @@ INTRODUCED = [
     ("mbarrier.arrive.relaxed.cta.b64 %rd1, [%rd2];", "8.6 sm_90", "8.5 sm_90", "9.0 sm_89"),
     ("mbarrier.test_wait.acquire.cta.b64 %p1, [%rd1], %rd2;", "8.0 sm_80", "7.8 sm_90", "9.0 sm_75"),
     ("mbarrier.try_wait.relaxed.cta.b64 %p1, [%rd1], %rd2;", "8.6 sm_90", "8.5 sm_90", "9.0 sm_89"),
+    ("atom.global.cas.b16 %h1, [gv], %h2, %h3;", "6.3 sm_70", "6.2 sm_70", "9.0 sm_60"),
+    (f"{QUAD} st.relaxed.sys.b128 [%rd1], %q; }}", "8.4 sm_70", "8.3 sm_90"),
+    (f"{QUAD} ld.mmio.relaxed.sys.b128 %q, [%rd1]; }}", "8.4 sm_70", "8.3 sm_90"),
     (".reg .b128 %q;", "8.3 sm_70", "8.2 sm_90", "9.0 sm_60"),
     ("{ .shared .b128 q; }", "8.3 sm_70", "8.2 sm_90", "9.0 sm_60"),
 ]  # fmt: skip

@@ -6270,6 +6270,22 @@ CORRECTIONS = [
         new=" = str(filter_mode), str(read_mode), str(mipmap_filter_mode)\n",
         test="driver/test_texture_arguments.py::test_words_may_be_members_of_an_enumeration",
     ),
+    Correction(
+        "a fifth attack",
+        "accesses of 128 bits to the scope of the system are taken before 8.4",
+        "emulator/ptx/translating/table/forms.py",
+        old='if shape.type == "b128" and "sys" in instruction.modifiers:',
+        new="if False:",
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
+    Correction(
+        "a fifth attack",
+        "atom.cas of 16 bits is taken before sm_70",
+        "emulator/ptx/translating/table/opcodes.py",
+        old='.cas @6.3 @sm_70", "b16"',
+        new='.cas", "b16"',
+        test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
+    ),
 ]
 
 

@@ -320,6 +320,8 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
     for word in instruction.modifiers:
         if word in _SINCE and not (word == "satfinite" and shape.result in ("!cvt_small", "!mma")):
             needed.append((f".{word}", _SINCE[word]))
+    if shape.type == "b128" and "sys" in instruction.modifiers:
+        needed.append((".b128 with .sys", ((8, 4), (7, 0))))
     for what, (oldest, least) in needed:
         if version < oldest:
             words = "PTX ISA .version {}.{} or later".format(*oldest)
