@@ -85,3 +85,33 @@ def test_memory_whose_last_export_is_dropped(device, foreign, captured, form):
         with device.current():
             rawcuda.cu.cuStreamSynchronize(foreign)
         assert target.tolist() == [3] * 16
+
+
+@pytest.mark.parametrize("after", ["it raises", "it names the legacy stream", "it names another stream"])
+@pytest.mark.parametrize("use", ["host", "fill", "copy"])
+def test_a_view_of_a_closed_stream_of_other_software(device, after, use):
+    """A driver must not get the handle of a stream that was destroyed, perhaps while the work was pending."""
+    other = device.stream()
+
+    class Theirs:
+        def __init__(self):
+            self.stream = device.stream()
+
+        def __cuda_stream__(self):
+            if self.stream is not None:
+                return 0, self.stream.handle
+            if after == "it raises":
+                raise RuntimeError("it was closed")
+            return 0, 0 if after == "it names the legacy stream" else other.handle
+
+    theirs, x, y = Theirs(), device.zeros(4, "uint32"), device.zeros(4, "uint32")
+    x.fill(7, stream=theirs)
+    theirs.stream.close()
+    theirs.stream = None
+    if use == "fill":
+        x[1:].fill(7)
+    elif use == "copy":
+        y.copy_from(x, stream=other)
+        assert y.download(stream=other).tolist() == [7] * 4
+    assert x.tolist() == [7] * 4
+    other.close()

@@ -27,9 +27,11 @@ def fails(
     return caught.value
 
 
-def values(body: str, code: str, count: int, before: str = "", given: tuple = (), **launch: object) -> list:
+def values(
+    body: str, code: str, count: int, before: str = "", given: tuple = (), head: str = HEAD, **launch: object
+) -> list:
     """Run a kernel that fills a buffer; return the content."""
-    here = Machine(kernel(body, BOTH if given else ".param .u64 out", before=before))
+    here = Machine(kernel(body, BOTH if given else ".param .u64 out", head=head, before=before))
     out = here.buffer(code, [0] * count)
     here.run("k", out, *((here.buffer(*given),) if given else ()), **launch)  # type: ignore[arg-type]
     return out.values()
@@ -805,7 +807,9 @@ def test_volatile_local_memory(threads: int) -> None:
         mad.wide.u32 %out, %r1, 4, %out;
         st.global.u32 [%out], %r2;
     """
-    assert values(body, "I", threads, block=(threads, 1, 1)) == [*range(threads)]
+    newest, older = (HEAD.replace("7.8", version) for version in ("9.1", "9.0"))
+    assert values(body, "I", threads, head=newest, block=(threads, 1, 1)) == [*range(threads)]
+    assert "requires PTX ISA .version 9.1 or later" in rejection(kernel(body, head=older)).log
     for access in ("ld.relaxed.cta.local.u32 %r2, [l];", "st.release.cta.local.u32 [l], %r2;"):
         refused = rejection(kernel(f".local .align 4 .b8 l[8];\n{access}"))
         assert "cannot be applied to '.local' space" in refused.log

@@ -187,6 +187,8 @@ def test_ptxas_takes_and_refuses_the_same_versions(tmp_path: Path) -> None:
 # -- state spaces: what an instruction takes without a modifier, but not with it
 
 SPACES = [
+    ("ld.volatile.shared.u32 %r1, [sv];", "ld.volatile.local.u32 %r1, [%rd1];"),
+    ("st.volatile.u32 [%rd1], %r1;", "st.volatile.local.u32 [%rd1], %r1;"),
     ("ld.acquire.gpu.L2::64B.u32 %r1, [sv];", "ld.acquire.gpu.shared.L2::64B.u32 %r1, [sv];"),
     ("ld.volatile.global.L2::64B.u32 %r1, [gv];", "ld.volatile.shared::cta.L2::64B.u32 %r1, [sv];"),
     ("ld.relaxed.gpu.L1::evict_first.u32 %r1, [%rd1];", "ld.relaxed.gpu.shared.L1::evict_first.u32 %r1, [sv];"),

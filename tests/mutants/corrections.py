@@ -5133,6 +5133,22 @@ CORRECTIONS = [
     ),
     Correction(
         "a fifth attack",
+        "the handle of a destroyed stream of other software reaches the driver",
+        "gpu/memory/ordering.py",
+        old="    if type(theirs) is Foreign and not theirs.is_named():",
+        new="    if False:",
+        test="driver/test_foreign_streams.py::test_a_view_of_a_closed_stream_of_other_software[host-it raises]",
+    ),
+    Correction(
+        "a fifth attack",
+        "volatile accesses of local memory are taken in PTX before 9.1",
+        "emulator/ptx/translating/emitting/access.py",
+        old='if ordered and space == "local" and self.unit.module.version < (9, 1):',
+        new="if False:",
+        test="emulator/test_ptx_rejected.py::test_modifiers_that_a_state_space_does_not_have",
+    ),
+    Correction(
+        "a fifth attack",
         "each argument of a call is looked for among all parameters of the function that calls",
         "emulator/ptx/translating/emitting/control.py",
         old="            if held in self.inputs or held in self.outputs:",

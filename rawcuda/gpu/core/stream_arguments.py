@@ -207,6 +207,13 @@ class Foreign(int):
 
     owner: object
 
+    def is_named(self) -> bool:
+        """Tell whether the object still names this handle; otherwise its stream may have been destroyed."""
+        try:
+            return handle_of(self.owner) == self
+        except Exception:  # it was closed
+            return False
+
 
 _NOTED = Foreign, PerThread  # numbers that are handles, also as long as they are noted
 

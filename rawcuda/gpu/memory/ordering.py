@@ -40,6 +40,7 @@ from ..core.points import (
 from ..core.stream_arguments import (
     NO_SYNC,
     PER_THREAD,
+    Foreign,
     StreamHandle,
     handle_of,
     home_of,
@@ -135,7 +136,7 @@ def synchronize_contexts() -> None:
 
 def pending_handle(view: Description) -> int | None:
     """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
-    theirs = view.stream
+    theirs = _stream_of(view)
     handle = _handle_now(theirs)
     if handle is None:
         _forget_closed(view, theirs)
@@ -143,6 +144,18 @@ def pending_handle(view: Description) -> int | None:
     if handle == NO_SYNC:
         return None
     return handle
+
+
+def _stream_of(thing: Any) -> Any:
+    """Return the stream that a view, a Memory or an array notes; None, after a wait, for what its object names no more.
+
+    No lock may be held: the object's method is code of the user.
+    """
+    theirs = thing.stream
+    if type(theirs) is Foreign and not theirs.is_named():
+        _forget_closed(thing, theirs)
+        return thing.stream
+    return theirs
 
 
 def _handle_now(stream: object) -> int | None:
@@ -165,12 +178,12 @@ def _forget_closed(thing: Any, stream: Any) -> None:
         thing.stream = None
 
 
-def _finish_closed(stream: StreamHandle) -> None:
+def _finish_closed(stream: StreamHandle | Foreign) -> None:
     """Wait on the CPU until the work of a closed stream is done; this does not break a capture.
 
     calls   cuEventSynchronize
     """
-    end = stream.end()
+    end = stream.end() if isinstance(stream, StreamHandle) else None
     if end is None:
         synchronize_contexts()
     else:
@@ -241,7 +254,7 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
 
     stream  as for stream_arguments.work_handle
     """
-    theirs = thing.stream
+    theirs = _stream_of(thing)
     if theirs is None or isinstance(thing, Description) and thing._place.is_host:
         return
     if theirs is stream and isinstance(stream, StreamHandle):  # (a number may be the default stream of another device)
@@ -392,7 +405,7 @@ def make_wait(consumer: int, view: Description) -> None:
     """
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
-    theirs, device, end = view.stream, device_of(view), None
+    theirs, device, end = _stream_of(view), device_of(view), None
     if device is None:
         _wait_everywhere(consumer, view)
         return
@@ -486,7 +499,7 @@ def finish(thing: Any) -> None:
     """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done."""
     if isinstance(thing, Description) and thing._place.is_host:
         return
-    theirs = thing.stream
+    theirs = _stream_of(thing)
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
     if not _finish_stream(theirs, primary):
         _forget_closed(thing, theirs)

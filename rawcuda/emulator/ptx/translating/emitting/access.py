@@ -233,9 +233,10 @@ class AccessEmitter(CheckEmitter):
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
         ordered = chosen.get("sem", "weak") != "weak"
-        # ptxas 13.0 refuses volatile accesses of local memory; NVRTC makes them, and compiles them itself.
         if ordered and (space in ("param", "const") or space == "local" and chosen["sem"] != "volatile"):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
+        if ordered and space == "local" and self.unit.module.version < (9, 1):
+            raise self.reject("Feature 'ld/st with .local.volatile' requires PTX ISA .version 9.1 or later")
         if space not in ("", "global") and chosen.keys() & {"evict", "evict2", "prefetch"}:
             raise self.reject("State space incorrect for cache eviction and prefetching")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
