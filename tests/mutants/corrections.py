@@ -6095,9 +6095,7 @@ CORRECTIONS = [
         "gpu/core/stream_arguments.py",
         old="    if handle == LEGACY:\n        return LEGACY\n",
         new="",
-        test="driver/test_default_streams.py::"
-        "test_page_locked_memory_of_others_is_ready_for_each_device[object-object-copy]",
-        mode="lazy",
+        test="driver/test_pool.py::test_memory_from_a_pool_is_memory",
     ),
     Correction(
         "a fifth attack",
