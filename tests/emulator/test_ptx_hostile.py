@@ -239,6 +239,22 @@ def test_a_section_is_searched_once(line: str) -> None:
     assert text.searched <= 1000 * 257 + 2 * len(text)  # 257: from its name to its brace
 
 
+class Long(str):
+    def split(self, *arguments: Any) -> Any:
+        raise AssertionError("all of a line is read for its quote")
+
+    strip = split
+
+
+def test_a_quote_reads_only_the_beginning_of_a_line() -> None:
+    made = module("emulator.ptx").load(kernel("").encode(), module("emulator.machine.space").Space()).module
+    sources = module("emulator.ptx.checking.sources")
+    quoting = sources.Sources(made)
+    quoting._known[sources.PTX] = [Long("mov.u32  %r1, 1; " * 1000)]
+    quote = quoting._quote(sources.PTX, 1, 0)
+    assert str(quote.text).startswith("mov.u32 %r1, 1; mov") and len(quote.text) <= 160
+
+
 LIMITS = {
     "MOST_TEXT": (kernel(""), "characters, 10 max"),
     "MOST_REGISTERS": (kernel("".join(f"mov.u32 %r{n}, 1;\n" for n in range(20))), "registers, 10 max"),

@@ -5149,6 +5149,14 @@ CORRECTIONS = [
     ),
     Correction(
         "a fifth attack",
+        "each report reads the whole line of PTX that it quotes the beginning of",
+        "emulator/ptx/checking/sources.py",
+        old="[: 4 * _LONGEST]",
+        new="",
+        test="emulator/test_ptx_hostile.py::test_a_quote_reads_only_the_beginning_of_a_line",
+    ),
+    Correction(
+        "a fifth attack",
         "each argument of a call is looked for among all parameters of the function that calls",
         "emulator/ptx/translating/emitting/control.py",
         old="            if held in self.inputs or held in self.outputs:",

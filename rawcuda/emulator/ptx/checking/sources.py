@@ -154,7 +154,7 @@ class Sources:
     def _quote(self, file: str, line: int, column: int) -> Quote:
         lines, text = self._lines(file), ""
         if 0 < line <= len(lines):
-            text = lines[line - 1]
+            text = lines[line - 1][: 4 * _LONGEST]  # all of the text may be one line, and quoted many times
             if file == PTX:
                 text = " ".join(text.split())
         return Quote(file, line, column, _plain(text))
