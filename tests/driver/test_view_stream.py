@@ -516,7 +516,7 @@ WRITTEN = {
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("what", WRITTEN)
 def test_a_stream_object_that_stands_for_another_stream_later(device, two, what, again):
-    """A view knows the stream that it was written on, and not the object. It may be destroyed: all work is waited for."""
+    """A view knows the stream that it was written on. That may be destroyed now, so all work is waited for."""
     first, second = two
     v, source, target, current = made(device), made(device), made(device), Current()
     current.now = first
