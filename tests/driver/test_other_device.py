@@ -151,6 +151,95 @@ def test_access_to_memory_of_a_pool_is_asked_for_each_view(python: Python) -> No
     assert result.stdout.splitlines() == [refused, launched, refused], result.stderr
 
 
+GRAPH = '''
+from tests.subject import rawcuda
+here, other = rawcuda.Device(0), rawcuda.Device(1)
+HEAD = ".version 7.0 .target sm_70 .address_size 64 .global .u32 step = 1; .visible .entry k"
+module = here.load(HEAD + """(.param .u64 a) { .reg .u64 %a; .reg .u32 %s; ld.param.u64 %a, [a];
+ld.global.u32 %s, [step]; st.global.u32 [%a], %s; ret; }""")
+fetch = here.load(HEAD + """(.param .u64 t, .param .u64 a) { .reg .u64 %a, %t; .reg .f32 %f<5>;
+ld.param.u64 %t, [t]; ld.param.u64 %a, [a]; mov.f32 %f4, 0f00000000;
+tex.1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%t, {%f4}];
+st.global.f32 [%a], %f0; ret; }""")["k"]
+image = here.array(16, "float32")
+image.copy_from(here.zeros(16, "float32"))
+texture, out = here.texture(image), here.zeros(4, "float32")
+memory, pinned = here.allocate(64), here.allocate(64, kind="pinned")
+stream, far = here.stream(), other.stream()
+words = memory.view("uint32")
+here.synchronize()
+
+def nodes(use):
+    graph = here.graph()
+    use(graph)
+    return graph, far
+
+def captured(use):
+    with stream.capture() as graph:
+        use(stream)
+    return graph, far
+
+def joined(use):
+    with far.capture() as graph:
+        stream.wait(far)
+        use(stream)
+        far.wait(stream)
+    return graph, far
+
+def updated(use):  # an Executable that was made of another graph
+    first, second = (joined(use)[0] for _ in range(2))
+    executable = first.instantiate()
+    executable.update(second)
+    return executable, far
+
+def inside(use):  # a clone of another graph that contains it
+    outer = other.graph()
+    outer.embed(joined(use)[0])
+    return outer.clone(), far
+
+def again(use):  # in another capture
+    inner, last = joined(use)[0], other.stream()
+    with last.capture() as graph:
+        inner.launch(last)
+    return graph, last
+
+def launch(on):
+    module["k"].configure(grid=1, block=1, stream=on)(words)
+
+graph, last = WAY
+graph.launch(last)
+END
+last.synchronize()  # raises ContextLost after an access to what was released
+print("right")
+'''
+ADD = "nodes(lambda graph: graph.kernel(module['k'], words, grid=1, block=1))"
+FETCH = "nodes(lambda graph: graph.kernel(fetch, texture, out, grid=1, block=1))"
+
+
+@pytest.mark.parametrize(
+    "way, end",
+    [
+        (ADD, "module.close()"),
+        (ADD, "graph.close(); here.close(); module.close(); memory.close()"),
+        ("captured(launch)", "here.reset()"),
+        (FETCH, "texture.close()"),
+        (FETCH, "image.close()"),
+        ("captured(launch)", "memory.close()"),
+        ("captured(launch)", "del words, memory; here.allocate(64)"),
+        ("captured(lambda on: pinned.fill(5, stream=on))", "pinned.close()"),
+        ("joined(launch)", "memory.close()"),
+        ("joined(launch)", "module.close()"),
+        ("updated(launch)", "memory.close()"),
+        ("inside(launch)", "memory.close()"),
+        ("again(launch)", "memory.close()"),
+    ],
+)
+def test_a_launch_of_a_graph_is_waited_for_on_each_device_that_works_for_it(python: Python, way: str, end: str) -> None:
+    """What such a graph uses may be released right after its launch on a stream of another device."""
+    result = python(GRAPH.replace("WAY", way).replace("END", end), env=DELAYED)
+    assert result.stdout == "right\n", result.stdout + result.stderr
+
+
 # -- the code of an argument closes memory whose address was read
 
 

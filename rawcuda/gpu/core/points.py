@@ -313,6 +313,7 @@ def note_joined(primary: PrimaryContext, stream: int, end: Point | None, legacy:
     if noted is None:
         return
     noted.ordinals.add(primary.ordinal)
+    noted.kept.append(primary)  # the work of the graph is on this device, too
     if end is not None:
         noted.before.setdefault(stream, end)
     if legacy is not None:

@@ -19,9 +19,10 @@ from ...errors import CudaError
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
-from ..core.handles import EXECUTABLE, MODULE, make, shown_handle
-from ..core.points import capturing, retain
-from ..core.stream_arguments import home_of, queue_of, release_of, work_handle
+from ..core.context import PrimaryContext, attempt
+from ..core.handles import EXECUTABLE, MODULE, STREAM, make, shown_handle
+from ..core.points import capture_number, capturing, retain
+from ..core.stream_arguments import StreamHandle, home_of, order, queue_of, release_of, work_handle
 from .conditions import explained
 from .node_parameters import owners_in, refuse_closed, things_in
 from .nodes import ExecutableNode, node_at, node_handles
@@ -45,10 +46,22 @@ class Executable(Owned):
     calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
     """
 
-    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_captured", "_keeping", "_owners", "_lock")
+    __slots__ = (
+        "_primary",
+        "_graph",
+        "_version",
+        "_nodes",
+        "_kept",
+        "_captured",
+        "_keeping",
+        "_contexts",
+        "_owners",
+        "_lock",
+    )
 
     _captured: tuple[object, ...]
     _keeping: tuple[object, ...]
+    _contexts: set[PrimaryContext]  # of the devices that do the work
     _owners: tuple[Owned, ...] | None  # None: they have to be collected from `_kept`
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
@@ -77,15 +90,17 @@ class Executable(Owned):
     def _changed(self) -> None:
         """Forget what was collected from `_kept`, which has changed; the next launch collects it again."""
         self._captured = self._keeping = ()
+        self._contexts = set()
         self._owners = None
 
     def _collect(self) -> None:
-        """Collect the objects that launches must keep alive, and those that must be open.
+        """Collect the objects that launches must keep alive, those that must be open, and the contexts of the work.
 
         Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
         """
-        self._captured = tuple(things_in(self._kept.values()))
-        self._keeping = tuple([each for each in self._captured if not _is_module(each)])
+        self._captured = (self._primary, *things_in(self._kept.values()))
+        self._contexts = {each for each in self._captured if type(each) is PrimaryContext}
+        self._keeping = tuple([each for each in self._captured if not _is_waited_for(each)])
         self._owners = tuple({id(owner): owner for owner in owners_in(self._captured)}.values())
 
     def _check_open(self) -> None:
@@ -118,14 +133,32 @@ class Executable(Owned):
             keeping = self._keeping
         try:
             calls.cuGraphLaunch(executable, argument)
-            if keeping:  # the graph may be closed before this launch is done
-                retain(home, queue, keeping, release_of(stream))
-        except CudaError:  # the driver has refused the launch, or retain() has waited for its end
+            self._keep(home, queue, keeping, release_of(stream))
+        except CudaError:  # the driver has refused the launch, or its end was waited for
             raise
-        except BaseException:
-            if keeping:  # the driver may have accepted the launch before the interrupt
-                retain(home, queue, keeping, release_of(stream))
+        except BaseException:  # the driver may have accepted the launch before the interrupt
+            self._keep(home, queue, keeping, release_of(stream))
             raise
+
+    def _keep(self, home: PrimaryContext, queue: int, keeping: tuple[object, ...], release: object) -> None:
+        """Keep what a launch uses until it is done: the graph, and what belongs to it, may be closed before that.
+
+        What is released without being kept waits for the work of its device. So on each device that does work of the
+        graph, a stream waits for the launch.
+        """
+        if keeping:
+            retain(home, queue, keeping, release)
+        for other in self._contexts - {home}:
+            if other._handle is None or capture_number(home.calls, queue) is not None:
+                continue
+            try:
+                aside = StreamHandle()
+                aside._create(other, STREAM, STREAM.numbers)
+                with aside:
+                    order(home, queue, other, aside.handle)
+            except BaseException:
+                attempt(home.calls.cuStreamSynchronize, as_argument(queue))
+                raise
 
     def upload(self, stream: object = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
@@ -169,5 +202,8 @@ class Executable(Owned):
 _ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
 
 
-def _is_module(thing: object) -> bool:
+def _is_waited_for(thing: object) -> bool:
+    """Tell whether the release of a thing waits for the work of its context, or it is a context."""
+    if type(thing) is PrimaryContext:
+        return True
     return isinstance(thing, Owned) and getattr(thing._release, "kind", None) is MODULE
