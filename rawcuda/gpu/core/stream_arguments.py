@@ -331,7 +331,8 @@ def context_of_stream(stream: StreamHandle, other: PrimaryContext | None) -> Pri
 def home_of_call(stream: StreamHandle) -> PrimaryContext:
     """Return the context of a stream on which a call is made; a default one is that of the current context.
 
-    raises  ValueError  it is no primary context; no context is current, and we hold none or several
+    raises  ValueError  the stream is of no primary context; or it is a default one, no context is current, and we do
+                        not hold exactly one
     """
     if stream._primary is not None:
         return stream._primary
