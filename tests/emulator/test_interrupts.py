@@ -429,11 +429,17 @@ def test_a_late_exception_comes_in_no_thread_that_is_about_to_start(monkeypatch)
     assert came == 100 and not unraisable
 
 
+def served(machine, function):
+    """Return a C function that an entry of this machine is."""
+    thunks = module("emulator.interface.thunks")
+    address = thunks.serve(machine, thunks.Entry("cuTried(int x)", function, False, 0))
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
+
+
 def test_a_nested_call_of_a_collection_keeps_the_lock_of_the_outer_one():
     """An interrupt in a call that a __del__ makes inside another call must not open the outer call's lock."""
     client = Client()
     machine = client.emulator._machine
-    thunks = module("emulator.interface.thunks")
     owned = []
 
     def inner(machine, x):
@@ -443,12 +449,8 @@ def test_a_nested_call_of_a_collection_keeps_the_lock_of_the_outer_one():
         inside(1)
         owned.append(machine.lock._is_owned())
 
-    def served(function):
-        address = thunks.serve(machine, thunks.Entry("cuTried(int x)", function, False, 0))
-        return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
-
-    inside = served(inner)
-    assert served(outer)(1) == 0 and owned == [True] and not machine.lock._is_owned()
+    inside = served(machine, inner)
+    assert served(machine, outer)(1) == 0 and owned == [True] and not machine.lock._is_owned()
     with pytest.raises(KeyboardInterrupt):
         client.emulator.explain(999)
 
@@ -457,7 +459,6 @@ def test_a_call_inside_of_two_others_leaves_the_lock_released_that_the_second_on
     """The second call runs a kernel, in which a __del__ makes a call that ends with an interrupt."""
     client = Client()
     machine = client.emulator._machine
-    thunks = module("emulator.interface.thunks")
     owned = []
 
     def inner(machine, x):
@@ -476,12 +477,8 @@ def test_a_call_inside_of_two_others_leaves_the_lock_released_that_the_second_on
         between(1)
         owned.append(machine.lock._is_owned())
 
-    def served(function):
-        address = thunks.serve(machine, thunks.Entry("cuTried(int x)", function, False, 0))
-        return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
-
-    inside, between = served(inner), served(middle)
-    assert served(outer)(1) == 0 and owned == [False, True, True] and not machine.lock._is_owned()
+    inside, between = served(machine, inner), served(machine, middle)
+    assert served(machine, outer)(1) == 0 and owned == [False, True, True] and not machine.lock._is_owned()
     with pytest.raises(KeyboardInterrupt):
         client.emulator.explain(999)
 
