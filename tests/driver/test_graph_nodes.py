@@ -718,6 +718,28 @@ def test_debug_dot(device, graph, word, step):
     assert len(graph.debug_dot(verbose=True)) > len(text)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_debug_dot_writes_where_no_other_user_can_put_a_link(graph, tmp_path, monkeypatch, mode):
+    """The driver opens the file by its path, and would write through a link that was put in its place."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    folder.chmod(mode)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    if mode == 0o770:
+        try:
+            os.chown(folder, -1, os.getegid() + 1)
+        except PermissionError:
+            pytest.skip("only root may give a folder to a group that the user is not in")
+    graph.empty()
+    if mode == 0o1777:
+        assert graph.debug_dot().startswith("digraph")
+    else:
+        with pytest.raises(PermissionError, match="can be written by other users.*chmod go-w"):
+            graph.debug_dot()
+    assert not list(folder.iterdir())
+
+
 def test_debug_dot_without_descriptors_leaves_nothing(graph, tmp_path, monkeypatch):
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

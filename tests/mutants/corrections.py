@@ -6327,6 +6327,14 @@ CORRECTIONS = [
         test="driver/test_other_device.py::test_a_launch_of_a_graph_is_waited_for_on_each_device_that_works_for_it"
         "[joined(launch)-memory.close()]",
     ),
+    Correction(
+        "a sixth attack",
+        "debug_dot() lets the driver write through a link that another user puts into the temporary folder",
+        "gpu/graphs/graph.py",
+        old="        locate.refuse_planted(folder, private=True)  # the driver",
+        new="        # the driver",
+        test="driver/test_graph_nodes.py::test_debug_dot_writes_where_no_other_user_can_put_a_link[511]",
+    ),
 ]
 
 

@@ -20,6 +20,7 @@ import ctypes
 from _weakref import ref
 from ctypes import byref
 
+from ... import locate
 from ...arguments import as_bool
 from ...driver import as_argument
 from ...errors import Closed, CudaError, InvalidUse, a_kind
@@ -557,15 +558,16 @@ class Graph(Owned):
 
         verbose  with all parameters and handles
         calls    cuGraphDebugDotPrint
-        raises   Closed  a node uses a module, event, texture or CUDA array that is closed
+        raises   Closed           a node uses a module, event, texture or CUDA array that is closed
+                 PermissionError  other users can exchange files in the folder for temporary files
         """
         import os
         import secrets
         import tempfile
 
-        flags = int(as_bool("verbose", verbose))
-        # (its name is known before it is made: an interrupt leaves no file)
-        path = os.path.join(tempfile.gettempdir(), f"{secrets.token_hex(16)}.dot")
+        flags, folder = int(as_bool("verbose", verbose)), os.path.abspath(tempfile.gettempdir())
+        locate.refuse_planted(folder, private=True)  # the driver opens the file by its path, and follows a link there
+        path = os.path.join(folder, f"{secrets.token_hex(16)}.dot")  # known before: an interrupt leaves no file
         try:
             with open(path, "x"):
                 os.chmod(path, 0o600)
