@@ -290,6 +290,28 @@ def test_an_exception_in_a_graph_is_raised_where_that_is_waited_for(device):
         graph.close()
 
 
+@pytest.mark.parametrize("how", ["a node", "joined"])
+def test_an_exception_in_a_graph_is_raised_by_a_wait_for_a_stream_of_another_device(device, how):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("needs two devices")
+    there = rawcuda.Device(1)
+    with device.stream() as stream, there.stream() as other:
+        if how == "a node":
+            graph, last = device.graph(), other
+            graph.callback(raiser(Broken("in a graph")))
+        else:
+            with stream.capture() as graph:
+                other.wait(stream)
+                other.call(raiser(Broken("in a graph")))
+                stream.wait(other)
+            last = stream
+        for wait in last.synchronize, last.device.synchronize:
+            graph.launch(last)
+            with pytest.raises(Broken, match="in a graph"):
+                wait()
+        graph.close()
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "f", b"", (), [print]])
 def test_what_is_no_function(device, wrong):
     with device.stream() as stream:

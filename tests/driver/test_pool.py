@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import weakref
 
 import pytest
 
@@ -176,6 +177,54 @@ def test_the_current_pool_of_a_device(device, pool):
         device.pool = short
     with pytest.raises(TypeError, match="must be a MemoryPool"):
         device.pool = 5
+
+
+@pytest.mark.parametrize("kind", ["device", "pinned", "managed"])
+def test_a_pool_that_was_made_current_is_kept(device, kind):
+    """Nothing else keeps it, and the driver would go back to the default pool in silence."""
+
+    def current():
+        return rawcuda.MemoryPool.current(device, kind)
+
+    try:
+        default = rawcuda.MemoryPool.default(device, kind)
+    except (errors.Unsupported, errors.SymbolNotFound):
+        pytest.skip(f"no pools of {kind} memory")
+    made = device.memory_pool(kind=kind, max_size=32 * MIB)
+    watched = weakref.ref(made)
+    made.make_current()
+    del made
+    gc.collect()
+    device.event().close()  # what was dropped is released
+    try:
+        assert current() != default and current().max_size == 32 * MIB
+        again = current()
+        again.make_current()
+        current().make_current()
+        again.close()  # it is borrowed
+        held = current()
+        with held.allocate(MIB, stream=rawcuda.Stream.legacy):
+            assert held.attributes.used_mem_current >= MIB
+        with device.memory_pool(kind=kind) as other:
+            other.make_current()
+            gc.collect()
+            assert held.attributes.reserved_mem_current >= 0  # `held` keeps it, which is no longer current
+        assert watched() is not None
+        watched().close()
+        with pytest.raises(errors.Closed):
+            held.trim()
+        with pytest.raises(errors.Closed):
+            held.allocate(8)
+        with pytest.raises(errors.Closed):
+            held.attributes.used_mem_high
+        with pytest.raises(errors.Closed):
+            held.handle
+        del held, again
+        gc.collect()
+        assert watched() is None
+    finally:
+        default.make_current()
+    assert current() == default
 
 
 def test_the_current_pools_of_other_memory(device):

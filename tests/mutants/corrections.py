@@ -6335,6 +6335,31 @@ CORRECTIONS = [
         new="        # the driver",
         test="driver/test_graph_nodes.py::test_debug_dot_writes_where_no_other_user_can_put_a_link[511]",
     ),
+    Correction(
+        "a sixth attack",
+        "a pool that was made current is destroyed when nothing else keeps it",
+        "gpu/memory/pool.py",
+        old="        _current[key] = self._pool or self  # first: after the call, an interrupt may come\n",
+        new="",
+        test="driver/test_pool.py::test_a_pool_that_was_made_current_is_kept[device]",
+    ),
+    Correction(
+        "a sixth attack",
+        "the pool that is current now does not keep the pool that it stands for",
+        "gpu/memory/pool.py",
+        old="if ours is None or ours.borrowed or ours._handle != handle.value:",
+        new="if True:",
+        test="driver/test_pool.py::test_a_pool_that_was_made_current_is_kept[pinned]",
+    ),
+    Correction(
+        "a sixth attack",
+        "what a function in a graph raises is raised only by waits for one device",
+        "gpu/core/host_functions.py",
+        old="_OF_GRAPHS = Origin(_ANY, None)",
+        new="_OF_GRAPHS = Origin(0, None)",
+        test="driver/test_host_functions.py::"
+        "test_an_exception_in_a_graph_is_raised_by_a_wait_for_a_stream_of_another_device[a node]",
+    ),
 ]
 
 

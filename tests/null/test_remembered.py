@@ -42,6 +42,7 @@ REGISTERS = {
     "gpu.kernels.libraries": "Library._modules Library._borrowers",
     "gpu.kernels.module": "Module._functions Module._written",
     "gpu.kernels.options": "Reading.uses",
+    "gpu.memory.pool": "_current",
     "gpu.memory.registered": "still_locked",
     "gpu.core.reservation": "Reservation.pieces Reservation.rights",
     "gpu.memory.ordering": "_told _unfinished",
@@ -52,7 +53,7 @@ REGISTERS = {
     "gpu.core.points": "capturing waiting retained _newest _skipped Capture.before Capture.legacy "
     "Point.things Point.recording",
     "gpu.streams.stream": "_keepers",
-    "gpu.core.host_functions": "_calls _graph_calls _forever _origins _in_graphs _thunk _addresses",
+    "gpu.core.host_functions": "_calls _graph_calls _forever _origins _thunk _addresses",
     "interpreter.buffer_type": "_made",
     "interpreter.callback": "_kinds",
     "ownership": "calling serving tokens dropped forked",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
 
 _MANY = [64]  # streams, after which those that were closed are removed from the table
-_ANY = -1  # the ordinal for an unknown device: the stream is borrowed
+_ANY = -1  # the ordinal for an unknown device: the stream is borrowed, or any may launch the graph
 
 
 class Origin:
@@ -72,12 +72,12 @@ class _Call:
         self.function, self.arguments, self.origin = function, arguments, origin
 
 
+_OF_GRAPHS = Origin(_ANY, None)  # of all functions in graphs, which any stream of any device may launch
 # By the number that the driver passes:
 _calls: dict[int, _Call] = {}  # those that will be made once
 _graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
 _forever: list[object] = []  # those of graphs of other software
 _origins: dict[tuple[int, int], Origin] = {}  # by device and stream, except those of per-thread streams
-_in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
 _MOST_KEPT = 100  # exceptions that wait to be raised; an older one is printed
 _thunk: list[object] = []  # the C function, as an argument, after it was first needed
@@ -108,9 +108,9 @@ def _no_call() -> None:
     """Return None, as the weak reference to the call of a destroyed graph does."""
 
 
-def _in_graph(ordinal: int, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, _Call]:
-    """Return a number for a call by a graph on a device, and an object: the call is made only while this exists."""
-    made, number = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None))), next(_numbers)
+def _in_graph(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, _Call]:
+    """Return a number for a call by a graph, and an object: the call is made only while this exists."""
+    made, number = _Call(function, arguments, _OF_GRAPHS), next(_numbers)
     forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
     _graph_calls[number] = ref(made, lambda _: forget())
     return number, made
@@ -146,7 +146,7 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         number = next(_numbers)
         _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
     else:  # (in a capture of other software, we are not told when the graph is destroyed)
-        number, made = _in_graph(ordinal, function, arguments)
+        number, made = _in_graph(function, arguments)
         noted = capturing.get(captured)
         kept = _forever if noted is None else noted.kept
         kept.append(made)
@@ -159,14 +159,14 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         raise
 
 
-def for_graph(ordinal: int, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, int, object]:
-    """Prepare the call of a function by a node of a graph on a device.
+def for_graph(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, int, object]:
+    """Prepare the call of a function by a node of a graph.
 
     returns  the address of the C function, its argument, and an object to keep as long as the node may run
     raises   TypeError  not a function, or a coroutine or generator function
     """
     as_function("callback()", function)
-    number, made = _in_graph(ordinal, function, arguments)
+    number, made = _in_graph(function, arguments)
     _function()
     return _addresses[0], number, made
 
@@ -191,21 +191,19 @@ def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
 
 
 def raise_from(stream: StreamHandle) -> None:
-    """Raise the oldest exception of a function of a stream, or of a graph on its device."""
+    """Raise the oldest exception of a function of a stream, or of any graph."""
     handle = stream.handle
     if stream._primary is None:
         ours = {id(found) for key, found in list(_origins.items()) if key[1] == handle}
-        ours |= {id(found) for found in _in_graphs.values()}
         if handle == PER_THREAD:
             ours.add(id(own_stream().origin))
     else:
-        places = stream._primary.ordinal, _ANY
-        ours = {id(_origins.get((place, handle))) for place in places} | {id(_in_graphs.get(place)) for place in places}
-    _raise_first(lambda origin: id(origin) in ours and not origin.is_stale())
+        ours = {id(_origins.get((place, handle))) for place in (stream._primary.ordinal, _ANY)}
+    _raise_first(lambda origin: origin is _OF_GRAPHS or id(origin) in ours and not origin.is_stale())
 
 
 def raise_from_device(ordinal: int | None) -> None:
-    """Raise the oldest exception of a function of any stream of a device; None is any device."""
+    """Raise the oldest exception of a function of any stream of a device, or of any graph; None is any device."""
     _raise_first(lambda origin: ordinal is None or origin.ordinal in (ordinal, _ANY))
 
 

@@ -360,7 +360,7 @@ def fill(graph: Graph, target: object, value: object) -> Given:
 
 def callback(graph: Graph, function: Callable[..., object], *arguments: object) -> Given:
     """Read a call of a Python function."""
-    address, number, kept = for_graph(graph._primary.ordinal, function, arguments)
+    address, number, kept = for_graph(function, arguments)
     parameters = cuda_h.CUDA_HOST_NODE_PARAMS()
     parameters.fn, parameters.userData = ctypes.cast(address, type(parameters.fn)), number
     symbols = "cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"

@@ -14,7 +14,7 @@ from ctypes import byref
 
 from ...arguments import SetOnce, as_bool, as_choice, as_int
 from ...driver import as_argument, dotted
-from ...errors import NotFound, OutOfMemory, a_kind, unsupported, worded
+from ...errors import CudaError, NotFound, OutOfMemory, a_kind, unsupported, worded
 from ...headers import cuda_h
 from ...ownership import Owned
 from ..core import locations
@@ -152,7 +152,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     """
 
     # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
-    __slots__ = ("device", "kind", "max_size", "_primary", "_where")
+    __slots__ = ("device", "kind", "max_size", "_primary", "_where", "_pool")
     _instead = "make another pool"
 
     device: Device
@@ -161,6 +161,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     if TYPE_CHECKING:
         _primary: PrimaryContext
         _where: locations.Location
+        _pool: MemoryPool | None  # ours, which this one is; None for all others
 
     def __init__(
         self,
@@ -176,6 +177,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         primary = primary_of(device)
         assert primary is not None  # _place_of() has checked the device
         self.device, self.kind, self.max_size, self._primary, self._where = device, kind, size, primary, where
+        self._pool = None
         _require(primary, kind, where)
         if as_bool("shareable", shareable):
             _require_sharing(primary, kind)
@@ -217,22 +219,44 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
             getattr(primary.calls, of_device)(byref(handle), ctypes.c_int(device.handle))
         else:
             getattr(primary.calls, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
-        made = cls.__new__(cls)
-        made.device, made.kind, made.max_size, made._primary, made._where = device, kind, 0, primary, where
+        made, ours = cls.__new__(cls), _current.get(_key(allocation, where))
+        if ours is None or ours.borrowed or ours._handle != handle.value:
+            ours = None
+        made.device, made.kind, made._primary, made._where, made._pool = device, kind, primary, where, ours
+        made.max_size = 0 if ours is None else ours.max_size
         made._own(handle.value or 0, None)
         return made
+
+    @property
+    def handle(self) -> int:
+        """Return the CUmemoryPool; raises Closed after close(), also of the pool for which this one stands."""
+        if self._pool is not None and self._handle is not None:
+            return self._pool.handle
+        return super().handle
 
     def make_current(self) -> None:
         """Make this the pool from which memory of its kind and location is allocated if no pool is given.
 
+        It is kept until another one is made current there.
+
         calls   cuDeviceSetMemPool, cuMemSetMemPool
         """
         calls, pool = self._primary.calls, self._argument()
-        if self.kind == "device":
-            calls.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), pool)
-        else:
-            allocation = _PINNED if self.kind == "pinned" else _MANAGED
-            calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
+        allocation = _MANAGED if self.kind == "managed" else _PINNED
+        key = _key(allocation, self._where)
+        before = _current.get(key)
+        _current[key] = self._pool or self  # first: after the call, an interrupt may come
+        try:
+            if self.kind == "device":
+                calls.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), pool)
+            else:
+                calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
+        except CudaError:
+            if before is None:
+                _current.pop(key, None)
+            else:
+                _current[key] = before
+            raise
 
     @property
     def location(self) -> Device | str | None:
@@ -362,6 +386,15 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     def __repr__(self) -> str:
         where = shown_handle(self)
         return f"<MemoryPool {where}, {self.kind}, device {self.device.ordinal}>"
+
+
+# The pools that were made current, by what for. Nothing else may keep them, and the driver would return to the default
+# pool if one were destroyed.
+_current: dict[tuple[int, int, int], MemoryPool] = {}
+
+
+def _key(allocation: int, where: locations.Location) -> tuple[int, int, int]:
+    return allocation, where.kind, where.number
 
 
 def _place_of(device: Device, kind: object, location: object) -> tuple[int, locations.Location]:
