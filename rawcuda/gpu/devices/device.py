@@ -91,7 +91,10 @@ class Device(Facts):
         return primary.handle
 
     def current(self) -> Current:
-        """Return a context manager that makes this device's primary context current in this thread."""
+        """Return a context manager that makes this device's primary context current in this thread.
+
+        The with blocks of a thread have to end in the reverse order: do not await, nor yield, inside of one.
+        """
         self.context
         return self._primary.current()
 
