@@ -48,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run with the fast paths switched off, for views, launches and exports",
     )
+    group.addoption(
+        "--reuse", action="store_true", help="let the emulator give handles and addresses again at once, as drivers do"
+    )
     group.addoption("--minutes", type=float, default=10.0, help="how long tests/attack or tests/load takes")
     group.addoption("--attack-seed", type=int, default=None, help="the seed of the campaign, to repeat a failure")
     group.addoption(
@@ -88,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # started in the background, where tests of Ctrl-C would wait for ever
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("reuse"):
+        from .reuse import sitecustomize  # noqa: F401
     if config.getoption("driver") == "emulator":  # the emulator respects it; here it is about the GPUs of the machine
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     for name in (
@@ -101,6 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "codes(said, ...): 'cuX returned 1': codes that the package may ignore in this test"
     )
+    config.addinivalue_line("markers", "tells_freed: what was freed is recognized, as no address is given again")
     config.addinivalue_line("markers", "once: takes a while, and depends little on the Python or on the mode")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
     config.addinivalue_line("markers", "xdist_group(name): heavy tests that one process runs, after one another")
@@ -109,7 +115,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     driver, mode, seed = (config.getoption(name) for name in ("driver", "mode", "seed"))
-    return f"package: {NAME}   driver: {driver}" + (f", {mode} mode, seed {seed}" if driver == "emulator" else "")
+    told = f", {mode} mode, seed {seed}" if driver == "emulator" else ""
+    if config.getoption("reuse"):
+        told += ", handles and addresses are given again"
+    return f"package: {NAME}   driver: {driver}{told}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -125,6 +134,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         or again
         and item.get_closest_marker("once") is not None
     ]
+    if config.getoption("reuse"):
+        left_out += [item for item in items if item.get_closest_marker("tells_freed") is not None]
     word = config.getoption("third")
     if word:
         left_out += [item for item in items if not in_third(item.nodeid, word)]
@@ -257,6 +268,11 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
     """
     driver, mode, seed = (pytestconfig.getoption(name) for name in ("driver", "mode", "seed"))
     tmp = os.fspath(tmp_path)
+    paths = [
+        str(ROOT),
+        str(CHECKOUT),
+        *([str(CHECKOUT / "tests" / "reuse")] if pytestconfig.getoption("reuse") else []),
+    ]
 
     def run(
         code: str | list[str],
@@ -270,7 +286,7 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
     ) -> subprocess.CompletedProcess[str]:
         variables: dict[str, str | None] = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT)))),
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONFAULTHANDLER": "1",
             "PYTEST_DEBUG_TEMPROOT": tmp,  # pytest deletes old folders beside its own, which may take a minute

@@ -182,8 +182,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module("emulator.ptx.running.lookups").Limits.__init__, "__defaults__", (40_000, 50, 0.0))
 
 
+TELLS = pytest.mark.tells_freed
+
+
 @pytest.mark.parametrize("how", COMPILED)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=TELLS if each in ("stale", "list_of_freed_nodes") else ()) for each in CASES]
+)
 def test_a_buggy_kernel_is_reported(name: str, how: str, impatient: None) -> None:
     from tests.emulator.emulator_client import Client
 

@@ -406,6 +406,7 @@ def test_the_remedy_for_an_output_that_is_the_input_is_another_output(
     ), result.stdout
 
 
+@pytest.mark.tells_freed
 @pytest.mark.parametrize("stream", ["None", "device.stream()"])
 def test_a_report_of_freed_memory_says_where_it_was_freed(python: Any, stream: str) -> None:
     result = python(

@@ -58,6 +58,7 @@ def fail(own: Any, code: str = PTX, name: str = "_Z5shiftPfi", number: int = 0, 
 LINE = Path(__file__).read_text("utf-8").partition("  # here")[0].count("\n") + 1
 
 
+@pytest.mark.tells_freed
 def test_an_error_begins_with_what_happened_and_has_it_as_attributes(own: Any) -> None:
     error = fail(own)
     first, *rest = str(error).split("\n")
@@ -80,6 +81,7 @@ def test_a_misaligned_access_and_code_without_lines(own: Any) -> None:
     assert error.text == "@!%p st.global.u32 [%d1+2], 1;" and f"    ptx line 12 | {error.text}\n" in str(error)
 
 
+@pytest.mark.tells_freed
 def test_a_later_call_says_that_an_earlier_kernel_failed(own: Any) -> None:
     first = fail(own)
     for call in (own.synchronize, lambda: own.allocate(16)):

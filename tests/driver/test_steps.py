@@ -173,6 +173,7 @@ def test_calls_are_followed_into_the_function(device):
     assert steps[-1].function == "k" and steps[-1].registers["%r2"][:2] == (0, 2) and steps[-1].depth == 0
 
 
+@pytest.mark.tells_freed
 def test_a_kernel_that_fails_is_shown_to_the_failure(device):
     text = body(
         """ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
@@ -246,6 +247,7 @@ def test_data_and_registers_after_a_second_call(device):
     assert [each.registers.get("%q2", (None,))[0] for each in ends] == [7, None]
 
 
+@pytest.mark.tells_freed
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
