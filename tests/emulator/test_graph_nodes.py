@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.driver.graph_kernels import CONDITIONS
-from tests.emulator.emulator_client import Client
+from tests.emulator.emulator_client import KERNELS, Client
 from tests.subject import module
 
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -329,6 +329,59 @@ def test_nodes_of_executable_graphs(client, graph, memory):
     client.do("cuGraphUpload", executable, 0)
     client.do("cuGraphDestroyNode", node)
     assert client.code("cuGraphNodeSetEnabled", executable, node, 1) == 400
+
+
+@pytest.mark.parametrize("how", ["node", "graph", "child"])
+@pytest.mark.parametrize("what", ["source", "target", "fill"])
+def test_the_memory_of_an_executable_node_stays_on_its_device(what, how):
+    """Its kind and its context stay, too: they are compared with those at the instantiation."""
+    client = Client(devices=2)
+    first, other = client.upload(bytes(4)), client.upload(bytes(4))
+    new = {
+        "mine": client.upload(bytes(4)),
+        "of a pool": client.get("cuMemAllocAsync", 4, 0),
+        "a variable": client.get("cuModuleGetGlobal_v2", OUT, client.load(KERNELS), b"table"),
+        "managed": client.get("cuMemAllocManaged", 4, 1),
+        "page-locked": client.pinned(bytes(4)),
+    }
+    secondary, second = client.get("cuCtxCreate_v2", 0, 0), client.get("cuDevicePrimaryCtxRetain", 1)
+    for name, context in (("of another context", secondary), ("of another device", second)):
+        client.do("cuCtxSetCurrent", context)
+        new[name] = client.upload(bytes(4))
+        client.do("cuCtxSynchronize")
+    client.do("cuCtxSetCurrent", client.context)
+
+    def words(address):
+        if what == "fill":
+            return FILL.pack(address, 0, 7, 4, 1, 1)
+        return copy_words(other, address, 4) if what == "source" else copy_words(address, other, 4)
+
+    def built(address):
+        made = client.get("cuGraphCreate", 0)
+        return made, add(client, made, "MemsetNode" if what == "fill" else "MemcpyNode", words(address), client.context)
+
+    graph, node = built(first)
+    if how == "child":
+        child, graph = graph, client.get("cuGraphCreate", 0)
+        node = add(client, graph, "ChildGraphNode", child)
+    executable, result = ready(client, graph), ctypes.create_string_buffer(24)
+    client.do("cuMemFree_v2", first)
+
+    def change(address):
+        if how == "graph":
+            code = client.code("cuGraphExecUpdate_v2", executable, built(address)[0], result)
+            assert (code, struct.unpack_from("<i", result.raw)[0]) in ((0, 0), (910, 5))
+            return code
+        if how == "child":
+            return client.code("cuGraphExecChildGraphNodeSetParams", executable, node, built(address)[0])
+        name = "cuGraphExecMemsetNodeSetParams" if what == "fill" else "cuGraphExecMemcpyNodeSetParams"
+        return client.code(name, executable, node, words(address), client.context)
+
+    refused = 910 if how == "graph" else 1
+    assert {name: change(address) for name, address in new.items()} == {
+        name: 0 if name in ("mine", "of a pool", "a variable") else refused for name in new
+    }
+    run(client, executable)
 
 
 # -- memory

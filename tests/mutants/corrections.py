@@ -6360,6 +6360,22 @@ CORRECTIONS = [
         test="driver/test_host_functions.py::"
         "test_an_exception_in_a_graph_is_raised_by_a_wait_for_a_stream_of_another_device[a node]",
     ),
+    Correction(
+        "a sixth attack",
+        "copies and fills of an executable graph got memory of another device",
+        "emulator/entries/graphs/executables.py",
+        old="        if not why and does.places(machine) != self.places[node]:\n",
+        new="        if False:\n",
+        test="emulator/test_graph_nodes.py::test_the_memory_of_an_executable_node_stays_on_its_device[source-node]",
+    ),
+    Correction(
+        "a sixth attack",
+        "memory of an executable graph is compared with what is at the old address now",
+        "emulator/entries/graphs/executables.py",
+        old="!= self.places[node]:",
+        new="!= node.does.places(machine):",
+        test="emulator/test_graph_nodes.py::test_the_memory_of_an_executable_node_stays_on_its_device[source-node]",
+    ),
 ]
 
 

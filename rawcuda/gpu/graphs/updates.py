@@ -34,7 +34,7 @@ _REASONS = {
     2: "it has other edges, or the graphs have different numbers of nodes",
     3: "it is of another kind",
     4: "its kernel is another one",
-    5: "its parameters differ in a property that cannot change, such as the shape of a copy or the kind of memory",
+    5: "its parameters differ in what cannot change, such as the shape of a copy, or the kind or the device of memory",
     6: "this kind of node cannot be updated",
     7: "its kernel cannot be replaced by this one",
     8: "its attributes differ",

@@ -42,26 +42,29 @@ UPDATED = struct.Struct("i PP")  # result; node, the node that its edge comes fr
 _RESULT = 8 + WORD  # where the failing node is in INSTANTIATE
 _AUTO_FREE, _UPLOAD, _DEVICE, _FLAGS = 1, 2, 4, 15
 _STRUCTURE, _UNUSED = 2, 5  # CUgraphInstantiateResult
-_ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
+_ERROR, _TOPOLOGY, _PARAMETERS = 1, 2, 5  # CUgraphExecUpdateResult
 
 
 class GraphExec:
     """An executable graph: a copy of a graph, and its launches; `twins` maps nodes of the graph to their copies.
 
     origin      the graph from which it was instantiated
+    places      where the operands of each copy and fill were at the instantiation; they must stay there
     conditions  the graphs whose conditions launches use, the newest last; pending ones use those before an update, too
     retired     the user objects that pending launches may use, though an update has replaced them
     """
 
     __slots__ = (
-        "handle", "graph", "origin", "conditions", "twins", "disabled", "flags", "last", "pending", "retired", "closed",
+        "handle", "graph", "origin", "places", "conditions", "twins", "disabled", "flags", "last", "pending", "retired",
+        "closed",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph, flags: int) -> None:
+    def __init__(self, machine: Machine, graph: Graph, flags: int) -> None:
         self.handle = 0
         self.origin, self.flags = graph, flags
         self.twins: dict[Node, Node] = {}
         self.graph = graph.copy(None, self.twins)
+        self.places = {node: node.does.places(machine) for node in self.graph.walk()}
         self.disabled: set[Node] = set()
         self.last: Work | None = None  # the end of the newest launch
         self.pending = 0  # launches that have not ended
@@ -78,6 +81,13 @@ class GraphExec:
         if found is None or original.graph.root is not self.origin.root:
             raise Refused(1, f"{original!r} is not a node of the graph from which this was instantiated")
         return found
+
+    def prevents(self, machine: Machine, node: Node, does: Operation) -> int:
+        """Return 0 if a node of this can change to another operation, or else a CUgraphExecUpdateResult."""
+        why = node.does.prevents(does)
+        if not why and does.places(machine) != self.places[node]:
+            return _PARAMETERS
+        return why
 
     def replace(self, machine: Machine, old: Graph, new: Graph) -> None:
         """Hold the user objects of a graph with the same nodes instead of those of a part of this one."""
@@ -400,7 +410,7 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         node.does.check(machine)
         if isinstance(node.does, Copy) and node.graph.is_body:
             node.does.check_in_body(machine)
-    return machine.add(GraphExec(graph, flags)), 0, None, ""
+    return machine.add(GraphExec(machine, graph, flags)), 0, None, ""
 
 
 @entry("cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)", since=11040)
@@ -468,7 +478,7 @@ def _replace(machine: Machine, handle: int, node_handle: int, make: Callable[[No
     does.check(machine)
     if isinstance(does, Launch) and isinstance(node.does, Launch):
         does.attributes = node.does.attributes
-    why = node.does.prevents(does)
+    why = ready.prevents(machine, node, does)
     if why:
         raise Refused(
             1,
@@ -590,7 +600,7 @@ def _switched(machine: Machine, handle: int, node_handle: int) -> tuple[GraphExe
 
 
 def _update(
-    machine: Machine, old: Graph, new: Graph
+    machine: Machine, ready: GraphExec, old: Graph, new: Graph
 ) -> tuple[int, Node | None, Node | None, list[tuple[Node, Operation]]]:
     """Compare two graphs; return a CUgraphExecUpdateResult, the node and the edge that differ, and the changes."""
     changes: list[tuple[Node, Operation]] = []
@@ -604,14 +614,14 @@ def _update(
             if pairs[other] is not theirs or node.after[other] != mine.after[theirs]:
                 return _TOPOLOGY, node, other, []
     for node, mine in pairs.items():
-        why = mine.does.prevents(node.does)
+        why = ready.prevents(machine, mine, node.does)
         if why:
             return why, node, None, []
         if isinstance(node.does, Conditional) and isinstance(mine.does, Conditional):
             changes.append((mine, Conditional(node.does.condition, node.does.form, mine.does.bodies)))
         if isinstance(node.does, (Child, Conditional)):
             for its_body, body in zip(mine.inside, node.inside):
-                result, *place, inner = _update(machine, its_body, body)
+                result, *place, inner = _update(machine, ready, its_body, body)
                 if result:
                     return result, *place, []  # type: ignore[return-value]
                 changes += inner
@@ -637,7 +647,7 @@ def _replace_all(machine: Machine, ready: GraphExec, old: Graph, new: Graph) -> 
     returns  a CUgraphExecUpdateResult, and the node and the edge that differ
     """
     before = [(node, node.does) for node in old.walk()]
-    result, node, source, _ = _update(machine, old, new)
+    result, node, source, _ = _update(machine, ready, old, new)
     if result:
         for mine, does in before:
             mine.does = does

@@ -19,14 +19,14 @@ from ...machine.space import Fault
 from ..memories.copy_entries import copy_work, fill_work
 from ..tasks.attribute_entries import check_attributes
 from ..tasks.launch_entries import kernel_work
-from .reservations import Reservation, covers
+from .reservations import Reservation, covers, reserved_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ...machine.machine import Context, Machine
+    from ...machine.machine import Context, Holding, Machine
     from ...machine.queues import Event
     from ..code.modules import Function
     from .condition_entries import Condition
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
     Run = Callable[[], None]
+    Place = tuple[str, Context | None]
 
 __all__ = [
     "Allocate",
@@ -51,6 +52,7 @@ __all__ = [
     "Wait",
 ]
 
+_HOST, _ARRAY = 1, 3  # CUmemorytype
 # CUgraphExecUpdateResult
 TYPE_CHANGED, FUNCTION_CHANGED, PARAMETERS_CHANGED, ATTRIBUTES_CHANGED = 3, 7, 5, 8
 
@@ -69,6 +71,10 @@ class Operation:
     def work(self, machine: Machine) -> Run:
         """Return the function that a launch runs."""
         return _pass
+
+    def places(self, machine: Machine) -> list[Place]:
+        """Return where each operand of a copy or a fill is now."""
+        return []
 
     def prevents(self, other: Operation) -> int:
         """Return 0 if an executable node can change to another operation, or else a CUgraphExecUpdateResult."""
@@ -143,6 +149,14 @@ class Copy(Operation):
         return self.words[4], self.words[15]
 
     @property
+    def ends(self) -> list[tuple[int, int]]:
+        """Return the CUmemorytype of source and target, each with the address, or the handle of the array."""
+        found = []
+        for kind, host, device, array in (self.words[4:8], self.words[15:19]):
+            found.append((kind, {_HOST: host, _ARRAY: array}.get(kind, device)))
+        return found
+
+    @property
     def is_flat(self) -> bool:
         """Tell whether this copies one row."""
         return self.words[23] == self.words[24] == 1
@@ -156,18 +170,17 @@ class Copy(Operation):
 
     def check_in_body(self, machine: Machine) -> None:
         """Refuse what the body of a conditional node may not copy: pageable memory and arrays."""
-        words = self.words  # CU_MEMORYTYPE_HOST is 1, _ARRAY 3
-        for kind, host, device in ((words[4], *words[5:7]), (words[15], *words[16:18])):
-            if kind == 1:
-                address = host
-            else:
-                address = device
-            if kind == 3 or machine.space.find(address) is None and not covers(machine, address):
+        for kind, address in self.ends:
+            if kind == _ARRAY or machine.space.find(address) is None and not covers(machine, address):
                 raise Refused(801, "the body of a conditional node copies only device memory and pinned memory")
 
     def work(self, machine: Machine) -> Run:
         """Return the function that copies."""
         return _late(self.context, lambda: copy_work(machine, self.words))
+
+    def places(self, machine: Machine) -> list[Place]:
+        """Return where source and target are now."""
+        return [_place_of(machine, address, is_array=kind == _ARRAY) for kind, address in self.ends]
 
     def prevents(self, other: Operation) -> int:
         """Refuse other types of memory and another context."""
@@ -208,6 +221,10 @@ class Fill(Operation):
         """Return the function that fills."""
         return _late(self.context, lambda: fill_work(machine, *self._arguments()))
 
+    def places(self, machine: Machine) -> list[Place]:
+        """Return where the memory is now."""
+        return [_place_of(machine, self.address)]
+
     def prevents(self, other: Operation) -> int:
         """Refuse another context, another number of rows and, for several rows, another shape or size of elements."""
         if not isinstance(other, Fill):
@@ -216,6 +233,30 @@ class Fill(Operation):
         if shapes[0] != shapes[1] or self.context is not other.context:
             return PARAMETERS_CHANGED
         return 0
+
+
+def _place_of(machine: Machine, address: int, *, is_array: bool = False) -> Place:
+    """Return the kind of memory or of an array at an address, and the context of the allocation.
+
+    Memory of pools and graphs belongs to no context, and counts as memory of the primary context of its device.
+    """
+    if is_array:
+        array = machine.handles.get(address)
+        return "array", getattr(array, "context", None)
+    reserved = reserved_at(machine, address)
+    if reserved is not None:
+        return "device", reserved.device.primary
+    allocation = machine.space.find(address)
+    if allocation is None or allocation.context is None:
+        return "pageable", None
+    holding: Holding = allocation.context
+    if allocation.kind in ("variable", "virtual"):
+        kind = "device"
+    else:
+        kind = allocation.kind
+    if holding.pool is None:
+        return kind, holding.context
+    return kind, machine.devices[holding.ordinal].primary
 
 
 def _late(context: Context, make: Callable[[], Run]) -> Run:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...machine.machine import Context, Holding
     from .definitions import Graph
 
-__all__ = ["Reservation", "check_room", "covers", "reserve"]
+__all__ = ["Reservation", "check_room", "covers", "reserve", "reserved_at"]
 
 
 class Reservation:
@@ -104,13 +104,20 @@ def check_room(machine: Machine, device: Device, more: int) -> None:
         machine.make_room(device, growth)
 
 
-def covers(machine: Machine, address: int) -> bool:
-    """Tell whether an address is reserved for memory of a graph, which may not exist now."""
+def reserved_at(machine: Machine, address: int) -> Reservation | None:
+    """Return the memory of a graph for which an address is reserved, and which may not exist now, or None."""
     at = bisect_right(machine.graph_bases, address)
     if not at:
-        return False
-    made = machine.graph_memory.get(machine.graph_bases[at - 1])
-    return made is not None and address < made.base + made.size
+        return None
+    made: Reservation | None = machine.graph_memory.get(machine.graph_bases[at - 1])
+    if made is None or address >= made.base + made.size:
+        return None
+    return made
+
+
+def covers(machine: Machine, address: int) -> bool:
+    """Tell whether an address is reserved for memory of a graph."""
+    return reserved_at(machine, address) is not None
 
 
 def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:
