@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import itertools
@@ -951,14 +952,109 @@ def test_a_user_object_is_destroyed_once(client, graph):
     assert gone == [1]
 
 
-def conditional(client, graph, default, loops=0):
-    """Add a conditional node; return its condition and its body."""
-    client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, default, 1)
+def conditional(client, graph, default, loops=0, into=None, context=None):
+    """Add a conditional node to a graph, or into a graph inside it; return its condition and its body."""
+    context = context or client.context
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, context, default, 1)
     handle = OUT.value
-    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, handle, loops, 1, 0, client.context).ljust(256, b"\0")
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, handle, loops, 1, 0, context).ljust(256, b"\0")
     given = ctypes.create_string_buffer(words, 256)
-    client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    client.get("cuGraphAddNode_v2", into or graph, 0, 0, 0, given)
     return handle, ctypes.c_uint64.from_address(struct.unpack_from("<Q", given.raw, 32)[0]).value
+
+
+@pytest.fixture
+def two():
+    """Return a client, and a context of its second device, to whose memory the first one has no access."""
+    client = Client(devices=2)
+    return client, client.get("cuDevicePrimaryCtxRetain", 1)
+
+
+@contextlib.contextmanager
+def elsewhere(client, context):
+    client.do("cuCtxSetCurrent", context)
+    yield
+    client.do("cuCtxSynchronize")
+    client.do("cuCtxSetCurrent", client.context)
+
+
+@pytest.mark.parametrize(
+    "what, inside",
+    [
+        *itertools.product(["kernel", "copy", "fill"], ["the body", "a child", "another body"]),
+        ("condition", "the body"),
+        ("condition", "another body"),
+    ],
+)
+def test_a_body_works_in_the_context_of_its_node(two, what, inside):
+    client, second = two
+    memory, other = client.upload(bytes(4)), client.upload(bytes(4))
+    with elsewhere(client, second):
+        far = client.kernels()("step")
+    for context in (client.context, second):
+        graph = client.get("cuGraphCreate", 0)
+        body = conditional(client, graph, 1)[1]
+        into = body
+        if inside == "a child":
+            into = client.get("cuGraphCreate", 0)
+        elif inside == "another body":
+            into = conditional(client, graph, 1, into=body)[1]
+        if what == "kernel":
+            step(client, into, memory, 3, function=far if context == second else None)
+        elif what == "copy":
+            add(client, into, "MemcpyNode", copy_words(memory, other, 4), context)
+        elif what == "fill":
+            add(client, into, "MemsetNode", FILL.pack(memory, 0, 3, 4, 1, 1), context)
+        else:
+            conditional(client, graph, 1, into=into, context=context)
+        if inside == "a child":
+            add(client, body, "ChildGraphNode", into)
+        code = client.code("cuGraphInstantiateWithFlags", OUT, graph, 0)
+        assert code == (0 if context == client.context else 801)
+
+
+@pytest.mark.parametrize("what", ["source", "target", "fill", "memory of a graph"])
+def test_a_body_uses_memory_that_its_device_can_access(two, what):
+    """The access is that at the instantiation."""
+    client, second = two
+    memory, graph = client.upload(bytes(4)), client.get("cuGraphCreate", 0)
+    with elsewhere(client, second):
+        far = client.upload(bytes(4))
+    body = conditional(client, graph, 1)[1]
+    if what == "memory of a graph":
+        words = allocation_words(4, ordinal=1)
+        add(client, client.get("cuGraphCreate", 0), "MemAllocNode", words)
+        far = struct.unpack_from("<Q", words.raw, 112)[0]
+    if what == "fill":
+        add(client, body, "MemsetNode", FILL.pack(far, 0, 3, 4, 1, 1), client.context)
+    else:
+        words = copy_words(memory, far, 4) if what == "source" else copy_words(far, memory, 4)
+        add(client, body, "MemcpyNode", words, client.context)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 801
+    assert "device 0, which cannot access it" in client.emulator.explain(801)
+    if what != "memory of a graph":
+        client.do("cuCtxEnablePeerAccess", second, 0)
+        run(client, ready(client, graph))
+
+
+def test_a_body_does_not_copy_an_array(client, graph):
+    """A captured copy to an array has no structure that could be asked for its kinds of memory."""
+    array, stream = client.get("cuArrayCreate_v2", struct.pack("2N i I", 4, 0, 1, 1)), client.stream()
+    body = conditional(client, graph, 1)[1]
+    client.do("cuStreamBeginCaptureToGraph", stream, body, 0, 0, 0, 2)
+    client.do("cuMemcpyHtoAAsync_v2", array, 0, client.pinned(bytes(4)), 4, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 801
+
+
+def test_an_update_keeps_the_context_of_a_conditional_node(two):
+    client, second = two
+    one, other = client.get("cuGraphCreate", 0), client.get("cuGraphCreate", 0)
+    conditional(client, one, 1)
+    conditional(client, other, 1, context=second)
+    result = ctypes.create_string_buffer(24)
+    assert client.code("cuGraphExecUpdate_v2", ready(client, one), other, result) == 910
+    assert struct.unpack_from("<i", result.raw)[0] == 5
 
 
 @pytest.mark.parametrize("first", ["executable", "graph"])

@@ -6376,6 +6376,46 @@ CORRECTIONS = [
         new="!= node.does.places(machine):",
         test="emulator/test_graph_nodes.py::test_the_memory_of_an_executable_node_stays_on_its_device[source-node]",
     ),
+    Correction(
+        "a sixth attack",
+        "the body of a conditional node works in another context",
+        "emulator/entries/graphs/operations.py",
+        old="        if self.context is not None and self.context is not context:\n",
+        new="        if False:\n",
+        test="emulator/test_graph_nodes.py::test_a_body_works_in_the_context_of_its_node[kernel-the body]",
+    ),
+    Correction(
+        "a sixth attack",
+        "the body of a conditional node copies memory without access",
+        "emulator/entries/graphs/operations.py",
+        old="            _check_access(machine, address, context)\n",
+        new="            pass\n",
+        test="emulator/test_graph_nodes.py::test_a_body_uses_memory_that_its_device_can_access[source]",
+    ),
+    Correction(
+        "a sixth attack",
+        "the body of a conditional node fills memory without access",
+        "emulator/entries/graphs/operations.py",
+        old="        _check_access(machine, self.address, context)\n",
+        new="        pass\n",
+        test="emulator/test_graph_nodes.py::test_a_body_uses_memory_that_its_device_can_access[fill]",
+    ),
+    Correction(
+        "a sixth attack",
+        "the body of a conditional node copies an array for which it has no structure",
+        "emulator/entries/graphs/operations.py",
+        old="        if self.type == Copy.type:\n",
+        new="        if False:\n",
+        test="emulator/test_graph_nodes.py::test_a_body_does_not_copy_an_array[eager0]",
+    ),
+    Correction(
+        "a sixth attack",
+        "an update changes the context of a conditional node",
+        "emulator/entries/graphs/operations.py",
+        old="len(self.bodies), self.context) == (other.form, len(other.bodies), other.context)",
+        new="len(self.bodies)) == (other.form, len(other.bodies))",
+        test="emulator/test_graph_nodes.py::test_an_update_keeps_the_context_of_a_conditional_node",
+    ),
 ]
 
 

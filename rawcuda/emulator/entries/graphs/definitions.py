@@ -86,14 +86,14 @@ class Graph:
         return graph
 
     @property
-    def is_body(self) -> bool:
-        """Tell whether this is, at any level, in the body of a conditional node."""
+    def choice(self) -> Conditional | None:
+        """Return the innermost conditional node that has this graph, at any level, in its body."""
         graph = self
         while graph.parent is not None:
             if isinstance(graph.parent.does, Conditional):
-                return True
+                return graph.parent.does
             graph = graph.parent.graph
-        return False
+        return None
 
     def walk(self) -> Iterator[Node]:
         """Yield the nodes of this graph and of all graphs inside it."""
@@ -115,7 +115,7 @@ class Graph:
 
     def check_node(self, does: Operation) -> None:
         """Refuse an operation that this graph cannot contain."""
-        if self.is_body and any(
+        if self.choice is not None and any(
             each.type not in _IN_BODIES
             for each in (does, *(node.does for graph in _graphs_of(does) for node in graph.walk()))
         ):

@@ -408,8 +408,9 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         )
     for node in graph.walk():
         node.does.check(machine)
-        if isinstance(node.does, Copy) and node.graph.is_body:
-            node.does.check_in_body(machine)
+        choice = node.graph.choice
+        if choice is not None:
+            node.does.check_in_body(machine, choice.condition.context)
     return machine.add(GraphExec(machine, graph, flags)), 0, None, ""
 
 

@@ -17,6 +17,7 @@ from ...machine.host_thread import host_function
 from ...machine.queues import CONTROL, HOST, INSTANT, KERNEL
 from ...machine.space import Fault
 from ..memories.copy_entries import copy_work, fill_work
+from ..memories.memory_entries import access_of, holding_at
 from ..tasks.attribute_entries import check_attributes
 from ..tasks.launch_entries import kernel_work
 from .reservations import Reservation, covers, reserved_at
@@ -53,20 +54,32 @@ __all__ = [
 ]
 
 _HOST, _ARRAY = 1, 3  # CUmemorytype
+_COPIED_IN_BODIES = "the body of a conditional node copies only device memory and pinned memory"
 # CUgraphExecUpdateResult
 TYPE_CHANGED, FUNCTION_CHANGED, PARAMETERS_CHANGED, ATTRIBUTES_CHANGED = 3, 7, 5, 8
 
 
 class Operation:
-    """What a node does; `type` is its CUgraphNodeType, `kind` says how the queues run it."""
+    """What a node does; `type` is its CUgraphNodeType, `kind` says how the queues run it.
+
+    context  the context in which it runs, or None if it needs none
+    """
 
     __slots__ = ()
+    context: Context | None = None
     type = 5
     kind = INSTANT
     name = "an empty node"
 
     def check(self, machine: Machine) -> None:
         """Refuse parameters that can never work."""
+
+    def check_in_body(self, machine: Machine, context: Context) -> None:
+        """Refuse what the body of a conditional node of a context may not do: work in another context."""
+        if self.context is not None and self.context is not context:
+            raise Refused(
+                801, f"{self.name} in the body of a conditional node belongs to another context than the node"
+            )
 
     def work(self, machine: Machine) -> Run:
         """Return the function that a launch runs."""
@@ -96,7 +109,7 @@ class Empty(Operation):
 class Launch(Operation):
     """The launch of a kernel; `attributes` are those of CUlaunchAttribute, as their 64 bytes."""
 
-    __slots__ = ("function", "grid", "block", "shared", "arguments", "attributes")
+    __slots__ = ("function", "grid", "block", "shared", "arguments", "attributes", "context")
     type, kind = 0, KERNEL
 
     def __init__(
@@ -104,6 +117,7 @@ class Launch(Operation):
     ) -> None:
         self.function, self.grid, self.block, self.shared = function, grid, block, shared
         self.arguments, self.attributes = arguments, attributes
+        self.context = function.module.context
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -112,7 +126,7 @@ class Launch(Operation):
 
     def check(self, machine: Machine) -> None:
         """Refuse a configuration or attributes that the kernel or the device does not support."""
-        place: Any = SimpleNamespace(context=self.function.module.context, capture=self)
+        place: Any = SimpleNamespace(context=self.context, capture=self)
         check_attributes(machine, place, self.attributes)
         self.work(machine)
 
@@ -126,7 +140,7 @@ class Launch(Operation):
         """Refuse a function of another context, and a change of the cooperative attribute."""
         if not isinstance(other, Launch):
             return TYPE_CHANGED
-        if self.function.module.context is not other.function.module.context:
+        if self.context is not other.context:
             return FUNCTION_CHANGED
         cooperates = [any(each.attributes.get(2, b"")[:4]) for each in (self, other)]
         if cooperates[0] != cooperates[1]:
@@ -139,6 +153,7 @@ class Copy(Operation):
 
     __slots__ = ("words", "context")
     type, name = 1, "a copy"
+    context: Context
 
     def __init__(self, words: tuple[int, ...], context: Context) -> None:
         self.words, self.context = words, context
@@ -168,11 +183,13 @@ class Copy(Operation):
         if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
             copy_work(machine, self.words)
 
-    def check_in_body(self, machine: Machine) -> None:
-        """Refuse what the body of a conditional node may not copy: pageable memory and arrays."""
+    def check_in_body(self, machine: Machine, context: Context) -> None:
+        """Refuse what the body of a conditional node may not copy: pageable memory, arrays, what it cannot access."""
+        super().check_in_body(machine, context)
         for kind, address in self.ends:
             if kind == _ARRAY or machine.space.find(address) is None and not covers(machine, address):
-                raise Refused(801, "the body of a conditional node copies only device memory and pinned memory")
+                raise Refused(801, _COPIED_IN_BODIES)
+            _check_access(machine, address, context)
 
     def work(self, machine: Machine) -> Run:
         """Return the function that copies."""
@@ -196,6 +213,7 @@ class Fill(Operation):
 
     __slots__ = ("address", "pitch", "value", "width", "count", "height", "context")
     type, name = 2, "a fill"
+    context: Context
 
     def __init__(
         self, address: int, pitch: int, value: int, width: int, count: int, height: int, context: Context
@@ -217,6 +235,11 @@ class Fill(Operation):
         if not covers(machine, self.address):
             fill_work(machine, *self._arguments())
 
+    def check_in_body(self, machine: Machine, context: Context) -> None:
+        """Refuse what the body of a conditional node may not fill: memory that it cannot access."""
+        super().check_in_body(machine, context)
+        _check_access(machine, self.address, context)
+
     def work(self, machine: Machine) -> Run:
         """Return the function that fills."""
         return _late(self.context, lambda: fill_work(machine, *self._arguments()))
@@ -233,6 +256,21 @@ class Fill(Operation):
         if shapes[0] != shapes[1] or self.context is not other.context:
             return PARAMETERS_CHANGED
         return 0
+
+
+def _check_access(machine: Machine, address: int, context: Context) -> None:
+    """Refuse memory that the context of a conditional node cannot access."""
+    reserved = reserved_at(machine, address)
+    if reserved is None:
+        access = access_of(holding_at(machine, address), context)
+    else:
+        access = reserved.access_from(context.device)
+    if not access:
+        raise Refused(
+            801,
+            f"{machine.space.explain(address, 1)}, in the body of a conditional node of device "
+            f"{context.device.ordinal}, which cannot access it: enable the access before you instantiate the graph",
+        )
 
 
 def _place_of(machine: Machine, address: int, *, is_array: bool = False) -> Place:
@@ -387,6 +425,11 @@ class Other(Operation):
     def __init__(self, run: Run, name: str, kind: int = INSTANT, type: int = 12) -> None:
         self.run, self.name, self.kind, self.type = run, name, kind, type
 
+    def check_in_body(self, machine: Machine, context: Context) -> None:
+        """Refuse a copy, which is one of arrays: every other copy is described by a structure."""
+        if self.type == Copy.type:
+            raise Refused(801, _COPIED_IN_BODIES)
+
     def work(self, machine: Machine) -> Run:
         """Return the captured function."""
         return self.run
@@ -403,11 +446,12 @@ class Other(Operation):
 class Conditional(Operation):
     """A choice among bodies, by the value of a condition: if (0), while (1) or switch (2)."""
 
-    __slots__ = ("condition", "form", "bodies", "array")
+    __slots__ = ("condition", "form", "bodies", "array", "context")
     type, kind, name = 13, CONTROL, "a conditional node"
 
     def __init__(self, condition: Condition, form: int, bodies: tuple[Graph, ...], array: object = None) -> None:
         self.condition, self.form, self.bodies = condition, form, bodies
+        self.context = condition.context
         self.array = array  # the C array of the bodies' handles, which lives as long as the node
 
     def chosen(self) -> Graph | None:
@@ -424,9 +468,9 @@ class Conditional(Operation):
         return None
 
     def prevents(self, other: Operation) -> int:
-        """Refuse another form or number of bodies."""
+        """Refuse another form, another number of bodies and another context."""
         if not isinstance(other, Conditional):
             return TYPE_CHANGED
-        if (self.form, len(self.bodies)) == (other.form, len(other.bodies)):
+        if (self.form, len(self.bodies), self.context) == (other.form, len(other.bodies), other.context):
             return 0
         return PARAMETERS_CHANGED

@@ -48,6 +48,10 @@ class Reservation:
         holding = self.holding
         return holding is not None and not holding.released and holding.allocation.alive
 
+    def access_from(self, device: Device) -> int:
+        """Return the access of kernels of a device: 0, 1 to read, 3 to read and write."""
+        return self.access.get(device.ordinal, 3 if device is self.device else 0)
+
     def enter(self) -> None:
         """Allocate the memory for a launch that is being queued."""
         self._revive()

@@ -254,7 +254,7 @@ def access_of(holding: Holding, context: Context) -> int:
     """Return the access of kernels in a context to memory: 0, 1 to read, 3 to read and write."""
     device = context.device
     if holding.reservation is not None:  # memory of a graph, which lists the other devices in its node
-        return int(holding.reservation.access.get(device.ordinal, 3 if device is holding.context.device else 0))
+        return int(holding.reservation.access_from(device))
     if holding.pool is not None:
         return holding.pool.access.get(device.ordinal, 3 if holding.pool.kind == "managed" else 0)
     if holding.mapping is not None:
