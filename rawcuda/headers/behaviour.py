@@ -17,6 +17,10 @@ Source       the numbers in the tables:
              8  CUDA Driver API, the description of the function: how long its arguments must stay valid
              9  CUDA Driver API, cuLaunchHostFunc: the function must not make CUDA calls
              10 pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp: cuMemUnmap does not wait for work in all cases
+             11 NVIDIA/cuopt#1753 and rapidsai/rmm#2518: cudaMemcpyBatchAsync is refused in a capture, and does not
+                break it; batches of boxes are taken to be the same
+             12 CUDA Driver API, cuStreamAddCallback, cuCtxRecordEvent, cuCtxWaitEvent and the same of green contexts:
+                what they say about captures
 Read next    functions.py
 """
 
@@ -65,12 +69,15 @@ unsafe   | stream  | -     | 2 6 | cuMemcpyPeer cuMemcpy3DPeer
 captured | context | -     | 2   | cuCtxSynchronize
 captured | stream  | -     | 2   | cuStreamSynchronize
 captured | -       | -     | 2   | cuStreamQuery cuStreamAttachMemAsync
+captured | -       | -     | 12  | cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxRecordEvent cuGreenCtxWaitEvent
+captured | -       | page-locked memory, until it is copied | 6 11 | cuMemcpyBatchAsync cuMemcpy3DBatchAsync
+captured | -       | the function and its argument, until it was called | 8 9 12 | cuStreamAddCallback
 free     | -       | page-locked memory, until it is copied | 6 | cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync
 free     | -       | page-locked memory, until it is copied | 6 | cuMemcpyHtoAAsync cuMemcpyAtoHAsync
-free     | -       | page-locked memory, until it is copied | 6 | cuMemcpy2DAsync cuMemcpy3DAsync cuMemcpyBatchAsync
+free     | -       | page-locked memory, until it is copied | 6 | cuMemcpy2DAsync cuMemcpy3DAsync
 free     | -       | the code and the buffers of logs, until it is unloaded | 7 | cuLibraryLoadData
 free     | -       | the buffers of logs, until the link is destroyed | 8 | cuLinkCreate
-free     | -       | the function and its argument, until it was called | 8 9 | cuLaunchHostFunc cuStreamAddCallback
+free     | -       | the function and its argument, until it was called | 8 9 | cuLaunchHostFunc
 free     | -       | the function and its argument, as long as the graph | 8 9 | cuGraphAddHostNode
 free     | -       | the function and its argument, as long as the graph | 8 9 | cuGraphHostNodeSetParams
 free     | -       | the function and its argument, as long as the graph | 8 9 | cuGraphExecHostNodeSetParams

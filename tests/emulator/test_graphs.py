@@ -227,6 +227,30 @@ def test_every_unsafe_function_of_the_table(call):
     client.do("cuStreamEndCapture", stream, OUT)
 
 
+LISTED = [each for each in sorted(ENTRIES) if behaviour.of(each).sources and "CUstream " in ENTRIES[each].line]
+
+
+@pytest.mark.parametrize("call", [each for each in LISTED if behaviour.of(each).capture != "unsafe"])
+def test_what_the_table_says_of_a_captured_stream(client, memory, call):
+    """A call that is permitted may refuse its arguments, which are 0, but not because the stream is captured."""
+    one, stream = struct.pack("<Q", 1), _begin(client)
+    box = struct.pack("<i4x QQQ 2i", 1, memory, 4, 4, 0, 0)
+    batch = one, one, one, 1, struct.pack("<i 2i 2i I", 1, 0, 0, 0, 0, 0), bytes(8), 1
+    operation = 1, box + box + struct.pack("<3Q 2I", 4, 1, 1, 1, 0)
+    arguments = {
+        "cuStreamAddCallback": (stream, 1, 0, 0),
+        "cuMemcpyBatchAsync": (*batch, 0, stream),
+        "cuMemcpyBatchAsync_v2": (*batch, stream),
+        "cuMemcpy3DBatchAsync": (*operation, 0, 0, stream),
+        "cuMemcpy3DBatchAsync_v2": (*operation, 0, stream),
+    }.get(call)
+    if arguments is None:
+        kinds = [kind for kind, _ in parse(ENTRIES[call].line)[1]]
+        arguments = [stream if kind == "CUstream" else bytes(256) if "*" in kind else 0 for kind in kinds]
+    assert (client.code(call, *arguments) == 900) == (behaviour.of(call).capture == "captured")
+    client.code("cuStreamEndCapture", stream, OUT)
+
+
 def test_another_thread_may_not_disturb_a_global_capture_unless_it_says_so(client):
     codes = []
 

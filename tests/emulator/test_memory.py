@@ -912,6 +912,7 @@ def test_copies_in_a_batch(client, name):
         assert "overlap in the same batch" in client.emulator.explain(1)
     client.do("cuStreamBeginCapture_v2", stream, 2)
     assert _batch(client, pairs, stream, name=name) == 900
+    client.do("cuStreamEndCapture", stream, ctypes.c_uint64())  # it was not broken
 
 
 def test_a_batch_does_not_write_memory_that_devices_may_only_read(client):

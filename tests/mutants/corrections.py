@@ -6416,6 +6416,30 @@ CORRECTIONS = [
         new="len(self.bodies)) == (other.form, len(other.bodies))",
         test="emulator/test_graph_nodes.py::test_an_update_keeps_the_context_of_a_conditional_node",
     ),
+    Correction(
+        "a sixth attack",
+        "a batch of copies is said to be permitted in a capture",
+        "headers/behaviour.py",
+        old="captured | -       | page-locked",
+        new="free     | -       | page-locked",
+        test="emulator/test_graphs.py::test_what_the_table_says_of_a_captured_stream[eager0-cuMemcpyBatchAsync_v2]",
+    ),
+    Correction(
+        "a sixth attack",
+        "cuStreamAddCallback is said to be permitted in a capture",
+        "headers/behaviour.py",
+        old="captured | -       | the function",
+        new="free     | -       | the function",
+        test="emulator/test_graphs.py::test_what_the_table_says_of_a_captured_stream[eager0-cuStreamAddCallback]",
+    ),
+    Correction(
+        "a sixth attack",
+        "a batch of copies that is refused in a capture breaks it",
+        "emulator/entries/memories/batches.py",
+        old="        raise Refused(900,",
+        new="        stream.capture.invalidate()\n        raise Refused(900,",
+        test="emulator/test_memory.py::test_copies_in_a_batch[eager-cuMemcpyBatchAsync]",
+    ),
 ]
 
 

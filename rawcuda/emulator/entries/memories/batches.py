@@ -70,8 +70,7 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
     if stream is stream.context.legacy:
         raise Refused(1, "a batch cannot be submitted to the legacy default stream: use another stream")
     if stream.capture is not None:
-        stream.capture.invalidate()
-        raise Refused(900, "a batch of copies cannot be captured: capture single copies")
+        raise Refused(900, "a batch of copies cannot be captured: capture single copies")  # the capture stays valid
     made = copies()
     for each in made:
         refuse_read_only(machine, each.target)
