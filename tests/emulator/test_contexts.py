@@ -147,6 +147,24 @@ def test_a_green_context_that_goes_leaves_a_context_that_is_retained_meanwhile(c
     assert _state(client) == (0, 1) and client.code("cuMemAlloc_v2", OUT, 16) == 0
 
 
+def test_what_a_green_context_may_wait_for(client):
+    """Also for events of other contexts, but not for what is captured; a refusal breaks the capture."""
+    resource, descriptor = ctypes.create_string_buffer(512), ctypes.c_uint64()
+    client.do("cuDeviceGetDevResource", 0, resource, 1)
+    client.do("cuDevResourceGenerateDesc", descriptor, resource, 1)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    event, stream = client.event(), client.stream()
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    client.do("cuEventRecord", event, stream)
+    assert client.code("cuGreenCtxWaitEvent", green, event) == 900
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+    client.do("cuCtxSetCurrent", client.get("cuDevicePrimaryCtxRetain", 1))
+    foreign = client.event()
+    client.do("cuEventRecord", foreign, 0)
+    client.do("cuGreenCtxWaitEvent", green, foreign)
+    assert client.code("cuGreenCtxRecordEvent", green, foreign) == 400
+
+
 def test_reset_takes_everything_and_leaves_the_retains(client):
     client.allocate(64)
     client.stream()

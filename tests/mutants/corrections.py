@@ -6440,6 +6440,26 @@ CORRECTIONS = [
         new="        stream.capture.invalidate()\n        raise Refused(900,",
         test="emulator/test_memory.py::test_copies_in_a_batch[eager-cuMemcpyBatchAsync]",
     ),
+    Correction(
+        "a sixth attack",
+        "a green context does not wait for an event of a capture, and says nothing",
+        "emulator/entries/hardware/green_entries.py",
+        old="    if event.captured is not None:\n",
+        new="    if False:\n",
+        test="emulator/test_contexts.py::test_what_a_green_context_may_wait_for",
+    ),
+    Correction(
+        "a sixth attack",
+        "a green context refuses to wait for an event of another context",
+        "emulator/entries/hardware/green_entries.py",
+        old='which may be of another context."""\n',
+        new=(
+            'which may be of another context."""\n'
+            "    if machine.get(Event, event_handle).context is not machine.get(GreenContext, handle).context:\n"
+            "        raise Refused(400)\n"
+        ),
+        test="emulator/test_contexts.py::test_what_a_green_context_may_wait_for",
+    ),
 ]
 
 

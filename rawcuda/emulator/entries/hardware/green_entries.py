@@ -222,22 +222,20 @@ def of_stream(machine: Machine, handle: int, address: int) -> None:
     put_word(address, green.handle if green is not None else 0)
 
 
-def _event(machine: Machine, green: GreenContext, handle: int) -> Event:
-    event = machine.get(Event, handle)
-    if event.context is not green.context:
-        raise Refused(400, f"event {handle:#x} and the green context must belong to the same primary context")
+def _refuse_captured(green: GreenContext) -> None:
     for stream in green.pending():
         if stream.capture is not None:
             stream.capture.invalidate()
             raise Refused(900, "a stream of the green context is capturing: end the capture first")
-    return event
 
 
 @entry("cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)", since=12040)
 def record_event(machine: Machine, handle: int, event_handle: int) -> None:
     """Record an event after the current work of all streams of a green context."""
-    green = machine.get(GreenContext, handle)
-    event = _event(machine, green, event_handle)
+    green, event = machine.get(GreenContext, handle), machine.get(Event, event_handle)
+    if event.context is not green.context:
+        raise Refused(400, f"event {event_handle:#x} and the green context must belong to the same primary context")
+    _refuse_captured(green)
     after = [stream.last for stream in green.pending() if stream.last is not None]
     event.captured = None
     event.work = machine.queues.submit(green.own, _pass, "an event's mark", after=after)
@@ -245,9 +243,12 @@ def record_event(machine: Machine, handle: int, event_handle: int) -> None:
 
 @entry("cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)", since=12040)
 def wait_event(machine: Machine, handle: int, event_handle: int) -> None:
-    """Make later work in all streams of a green context wait for an event."""
-    green = machine.get(GreenContext, handle)
-    event = _event(machine, green, event_handle)
+    """Make later work in all streams of a green context wait for an event, which may be of another context."""
+    green, event = machine.get(GreenContext, handle), machine.get(Event, event_handle)
+    _refuse_captured(green)
+    if event.captured is not None:
+        event.captured[0].invalidate()
+        raise Refused(900, "this event was last recorded in a capture: record it again, outside of captures")
     if event.shared is not None:
         for stream in green.pending():
             machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
