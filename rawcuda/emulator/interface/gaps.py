@@ -208,6 +208,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "order returns a null pointer; a signalling NaN that is loaded into a register with which the kernel also "
         "computes becomes a quiet one, if few threads are launched; zero bytes may be copied between any pointers; "
         "a call that names a stream or an event still needs a current context; a context that was reset after a "
-        "sticky error can be used again",
+        "sticky error can be used again; prefetches and discards of managed memory can be captured, and are then nodes "
+        "of the type of batches of memory operations; an update may give a node of an executable graph memory of a "
+        "pool in the place of other memory of the same device",
     ),
 )
