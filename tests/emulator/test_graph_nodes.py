@@ -332,6 +332,18 @@ def test_nodes_of_executable_graphs(client, graph, memory):
     assert client.code("cuGraphNodeSetEnabled", executable, node, 1) == 400
 
 
+@pytest.mark.parametrize("flags, expected", [(0, (0, 0)), (8, (910, 8))])
+def test_an_update_keeps_the_priorities_that_a_graph_uses(client, graph, memory, flags, expected):
+    """CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY is 8, and so is CU_LAUNCH_ATTRIBUTE_PRIORITY."""
+    step(client, graph, memory, 1)
+    executable, result = ready(client, graph, flags), ctypes.create_string_buffer(24)
+    for priority, wanted in ((0, (0, 0)), (-1, expected)):
+        new = client.get("cuGraphCreate", 0)
+        client.do("cuGraphKernelNodeSetAttribute", step(client, new, memory, 2), 8, struct.pack("<i60x", priority))
+        code = client.code("cuGraphExecUpdate_v2", executable, new, result)
+        assert (code, struct.unpack_from("<i", result.raw)[0]) == wanted
+
+
 @pytest.mark.parametrize("how", ["node", "graph", "child"])
 @pytest.mark.parametrize("what", ["source", "target", "fill"])
 def test_the_memory_of_an_executable_node_stays_on_its_device(what, how):

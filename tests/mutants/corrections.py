@@ -6460,6 +6460,14 @@ CORRECTIONS = [
         ),
         test="emulator/test_contexts.py::test_what_a_green_context_may_wait_for",
     ),
+    Correction(
+        "a sixth attack",
+        "an update changed the priorities that an executable graph uses",
+        "emulator/entries/graphs/executables.py",
+        old="        if not why and self.flags & _USE_PRIORITY and",
+        new="        if False and",
+        test="emulator/test_graph_nodes.py::test_an_update_keeps_the_priorities_that_a_graph_uses[eager0-8-expected1]",
+    ),
 ]
 
 

@@ -40,9 +40,9 @@ __all__ = ["GraphExec"]
 INSTANTIATE = struct.Struct("Q PP i 0Q")  # flags, stream; failing node; result
 UPDATED = struct.Struct("i PP")  # result; node, the node that its edge comes from
 _RESULT = 8 + WORD  # where the failing node is in INSTANTIATE
-_AUTO_FREE, _UPLOAD, _DEVICE, _FLAGS = 1, 2, 4, 15
+_AUTO_FREE, _UPLOAD, _DEVICE, _USE_PRIORITY, _FLAGS = 1, 2, 4, 8, 15
 _STRUCTURE, _UNUSED = 2, 5  # CUgraphInstantiateResult
-_ERROR, _TOPOLOGY, _PARAMETERS = 1, 2, 5  # CUgraphExecUpdateResult
+_ERROR, _TOPOLOGY, _PARAMETERS, _ATTRIBUTES = 1, 2, 5, 8  # CUgraphExecUpdateResult
 
 
 class GraphExec:
@@ -87,6 +87,8 @@ class GraphExec:
         why = node.does.prevents(does)
         if not why and does.places(machine) != self.places[node]:
             return _PARAMETERS
+        if not why and self.flags & _USE_PRIORITY and node.does.priority != does.priority:
+            return _ATTRIBUTES
         return why
 
     def replace(self, machine: Machine, old: Graph, new: Graph) -> None:

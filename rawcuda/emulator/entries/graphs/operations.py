@@ -62,11 +62,13 @@ TYPE_CHANGED, FUNCTION_CHANGED, PARAMETERS_CHANGED, ATTRIBUTES_CHANGED = 3, 7, 5
 class Operation:
     """What a node does; `type` is its CUgraphNodeType, `kind` says how the queues run it.
 
-    context  the context in which it runs, or None if it needs none
+    context   the context in which it runs, or None if it needs none
+    priority  the priority that a launch asks for
     """
 
     __slots__ = ()
     context: Context | None = None
+    priority = 0
     type = 5
     kind = INSTANT
     name = "an empty node"
@@ -123,6 +125,11 @@ class Launch(Operation):
     def name(self) -> str:  # type: ignore[override]
         """Return the kernel's name."""
         return self.function.entry.name
+
+    @property
+    def priority(self) -> int:  # type: ignore[override]
+        """Return the attribute CU_LAUNCH_ATTRIBUTE_PRIORITY."""
+        return int.from_bytes(self.attributes.get(8, b"")[:4], "little", signed=True)
 
     def check(self, machine: Machine) -> None:
         """Refuse a configuration or attributes that the kernel or the device does not support."""
