@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
 
@@ -131,4 +131,27 @@ def test_a_copy_of_overlapping_sides(device: Any, kind: str) -> None:
         graph.launch(stream)
         stream.synchronize()
         assert array.tolist() == [3] * 8
+        graph.close()
+
+
+def test_what_a_capture_uses_is_kept_where_the_driver_does_not_tell_its_number(device, monkeypatch):
+    """An event that was recorded on the stream would never be reached, and what it keeps never released."""
+    errors, points = module("errors"), module("gpu.core.points")
+
+    def failing(*arguments):
+        raise errors.OutOfMemory("no memory", code=2, name="CUDA_ERROR_OUT_OF_MEMORY", call="cuStreamGetCaptureInfo")
+
+    thing, word = object(), device.zeros(4, "uint8")
+    device.synchronize()
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            word.fill(3, stream=stream)
+            with monkeypatch.context() as patch:
+                patch.setitem(vars(device._primary.calls), "cuStreamGetCaptureInfo", failing)
+                points.retain(device, stream.handle, thing, stream._release)
+        assert thing in [each for kept in graph._kept.values() for each in kept]
+        assert all(thing not in point.things for point in points.retained)
+        graph.launch(stream)
+        stream.synchronize()
+        assert word.tolist() == [3] * 4
         graph.close()

@@ -6468,6 +6468,14 @@ CORRECTIONS = [
         new="        if False and",
         test="emulator/test_graph_nodes.py::test_an_update_keeps_the_priorities_that_a_graph_uses[eager0-8-expected1]",
     ),
+    Correction(
+        "a sixth attack",
+        "a captured stream counts as not captured if the driver does not tell the number of the capture",
+        "gpu/core/points.py",
+        old="        current().unnoticed(error)\n    if status.value:\n",
+        new="        current().unnoticed(error)\n        return None\n    if status.value:\n",
+        test="driver/test_captured.py::test_what_a_capture_uses_is_kept_where_the_driver_does_not_tell_its_number",
+    ),
 ]
 
 

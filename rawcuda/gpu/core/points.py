@@ -245,6 +245,7 @@ def capture_number(calls: Any, stream: object) -> int | None:
     """Return the number of the capture that a stream takes part in, or None if it is not being captured.
 
     stream  a handle, or one as an argument
+    returns 0 for a capture whose number the driver does not tell, for want of memory
     calls   cuStreamIsCapturing, cuStreamGetCaptureInfo
     """
     status = ctypes.c_uint()
@@ -257,7 +258,6 @@ def capture_number(calls: Any, stream: object) -> int | None:
         calls.cuStreamGetCaptureInfo(queue, byref(status), byref(number))
     except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
         current().unnoticed(error)
-        return None
     if status.value:
         return number.value
     return None  # it ended just now
@@ -403,6 +403,9 @@ def keep_in_graph(primary: PrimaryContext, stream: object, things: object) -> bo
     noted = capturing.get(number)
     if noted is not None:
         noted.kept.append(things)
+    elif not number:  # it is that of one of these, or of other software
+        for each in [*capturing.values()]:
+            each.kept.append(things)
     return True
 
 
