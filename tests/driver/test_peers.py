@@ -534,3 +534,81 @@ def test_devices_that_cannot_reach_each_other(python, pytestconfig):
         env={"RAWCUDA_EMULATOR": "devices=4,peers=pairs"},
     )
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("what", ["ours", "borrowed", "of a graph", "of other software", "a view of that"])
+def test_the_pool_of_memory_decides_on_its_access(pair, what):
+    """Whoever has allocated it: enable_peer_access() has no effect on memory of pools."""
+    one, two = pair
+    if one.attributes.memory_pools_supported == 0:
+        pytest.skip("no pools")
+    pool, stream = one.memory_pool(), two.stream()
+    ours = pool.allocate(16, stream=rawcuda.Stream.legacy)
+    ours.fill(0)
+    one.synchronize()
+
+    class Theirs:
+        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (ours.ptr, False), "version": 3}
+
+    graph = one.graph()
+    node = graph.allocate(16)
+    graph.launch()
+    one.synchronize()
+    given = {
+        "ours": lambda: ours,
+        "borrowed": lambda: rawcuda.Memory.borrow(one, ours.ptr, 16, owner=ours),
+        "of a graph": lambda: node.memory,
+        "of other software": Theirs,
+        "a view of that": lambda: rawcuda.view(Theirs()),
+    }[what]()
+    kernel = two.load(kernels.ADD)["add"].configure(grid=1, block=4, stream=stream)
+    values, out = two.upload(ONES), two.zeros(4, "float32")
+    two.synchronize()
+    word = (given.view("float32") if isinstance(given, rawcuda.Memory) else rawcuda.view(given))[:1]
+    uses = [
+        lambda: kernel(values, given, out, 4),
+        lambda: two.graph().kernel(kernel, values, given, out, 4),
+        lambda: stream.write_value(word.reinterpret("uint32"), 1),
+        lambda: word.fill(1, stream=stream),
+    ]
+    with two.peer_access(one):
+        for use in uses:
+            with pytest.raises(ValueError, match=r'its pool.set_access\(Device\(1\), "readwrite"\)'):
+                use()
+    if what != "of a graph":  # nobody can give that
+        pool.set_access(two, "readwrite")
+        for use in uses:
+            use()
+        stream.synchronize()
+        assert rawcuda.view(word).tolist() == [1.0]
+        two.synchronize()
+    node.release()
+    one.synchronize()
+    ours.close()
+
+
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+def test_copies_of_memory_of_a_pool_that_gives_the_device_no_access(pair, kind):
+    """No kernel can copy it: the CPU gathers and scatters it."""
+    one, two = pair
+    try:
+        pool = one.memory_pool(kind=kind)
+    except (errors.Unsupported, errors.SymbolNotFound) as error:
+        pytest.skip(str(error))
+    words = pool.allocate(256).view("uint32")
+    words.copy_from(array.array("I", range(64)))
+    rows = words.reshape(16, 4)
+    there, stream = two.zeros((4, 16), "uint32"), two.stream()
+    one.synchronize(), two.synchronize()
+    there.T.copy_from(rows, stream=stream)
+    stream.synchronize()
+    assert there.T.tolist() == rows.tolist()
+    there.fill(7, stream=stream)
+    rows.copy_from(there.T, stream=stream)
+    stream.synchronize()
+    assert set(sum(rows.tolist(), [])) == {7}
+    if pool.access(two) == "none":
+        with pytest.raises(ValueError, match=r'its pool.set_access\(Device\(1\), "readwrite"\)'):
+            two.graph().copy(there.T, rows)
+        with pytest.raises(errors.InvalidUse, match="whose pool gives the device no access"), stream.capture():
+            there.T.copy_from(rows, stream=stream)

@@ -6476,6 +6476,38 @@ CORRECTIONS = [
         new="        current().unnoticed(error)\n        return None\n    if status.value:\n",
         test="driver/test_captured.py::test_what_a_capture_uses_is_kept_where_the_driver_does_not_tell_its_number",
     ),
+    Correction(
+        "a sixth attack",
+        "memory of a pool that other software or a graph has allocated is judged by enable_peer_access()",
+        "gpu/core/context.py",
+        old="    given = pool_access(ordinal, address)\n",
+        new="    given = None\n",
+        test="driver/test_peers.py::test_the_pool_of_memory_decides_on_its_access[of other software]",
+    ),
+    Correction(
+        "a sixth attack",
+        "borrowed memory of a pool is judged by enable_peer_access()",
+        "gpu/memory/memory.py",
+        old="if type(release) is not Lifetime or release.kind is ORDERED or release.kind is POOLED:",
+        new="if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):",
+        test="driver/test_peers.py::test_the_pool_of_memory_decides_on_its_access[borrowed]",
+    ),
+    Correction(
+        "a sixth attack",
+        "a kernel copies page-locked memory whose pool gives its device no access",
+        "gpu/copies/device_copy.py",
+        old='if kind != "device" and pool_access(device.ordinal, address) == 0:',
+        new="if False:",
+        test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
+    ),
+    Correction(
+        "a sixth attack",
+        "a node copies page-locked memory whose pool gives the device no access by a kernel",
+        "gpu/core/context.py",
+        old='if working is None or side.kind != "device" and not ours:',
+        new='if working is None or side.kind != "device":',
+        test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
+    ),
 ]
 
 

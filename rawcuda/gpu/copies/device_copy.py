@@ -21,7 +21,7 @@ from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import CudaError
-from ..core.context import PrimaryContext, attempt
+from ..core.context import PrimaryContext, attempt, pool_access
 from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
@@ -162,6 +162,13 @@ _HOST_KINDS = ("host", "pinned")
 def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
     if _copy_pitched(walk, kinds, device, handle):
         return
+    target, source = kinds
+    if "host" not in kinds and not device.is_alone:
+        target, source = _seen(target, walk.target, device), _seen(source, walk.source, device)
+        if "host" in (target, source):
+            refuse_capture(device, handle, "the CPU copies page-locked memory whose pool gives the device no access")
+            _wait(device, handle)  # first complete the work on that memory
+    kinds = target, source
     if "host" not in kinds:
         run_kernel(walk, device, handle)
     elif kinds == ("host", "host"):
@@ -170,6 +177,13 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
         _from_host(walk, kinds[0], device, handle)
     else:
         _to_host(walk, kinds[1], device, handle)
+
+
+def _seen(kind: str, address: int, device: PrimaryContext) -> str:
+    """Return the kind of memory as a kernel of a device sees it: "host" if the memory is of a pool that forbids it."""
+    if kind != "device" and pool_access(device.ordinal, address) == 0:
+        return "host"
+    return kind
 
 
 def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:

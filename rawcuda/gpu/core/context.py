@@ -52,6 +52,7 @@ __all__ = [
     "Current",
     "PrimaryContext",
     "attempt",
+    "access_remedy",
     "any_context",
     "check_reach",
     "check_version",
@@ -63,6 +64,7 @@ __all__ = [
     "held_contexts",
     "no_device",
     "peers",
+    "pool_access",
     "primary_of",
     "reaches",
     "require",
@@ -73,6 +75,7 @@ __all__ = [
 
 _POPPED = ctypes.byref(ctypes.c_void_p())  # where each thread writes the context that it pops; nobody reads it
 _ALONE, _VERSION = ("alone",), ("version",)  # keys besides the device attributes
+_ACCESS_FLAGS, _MEMPOOL_HANDLE = ctypes.c_int(16), ctypes.c_int(17)  # CU_POINTER_ATTRIBUTE_...
 
 
 class PrimaryContext:
@@ -473,9 +476,40 @@ def forget_peers(ordinal: int) -> None:
     peers.difference_update([pair for pair in peers if ordinal in pair])
 
 
-def reaches(ordinal: int, other: int) -> bool:
-    """Tell whether kernels on one device may use another's memory, as far as we have enabled the access."""
-    return ordinal == other or (ordinal, other) in peers
+def pool_access(ordinal: int, address: int) -> int | None:
+    """Return the access that the pool of some memory gives a device: 0, 1 to read, 3 to read and write.
+
+    returns  None  the memory is not of a pool
+    calls    cuPointerGetAttribute
+    """
+    if not address:
+        return None
+    primary, found = context_of(ordinal), ctypes.c_uint64()
+    primary.open()
+    ask = primary.calls.cuPointerGetAttribute
+    into, where = ctypes.byref(found), driver.as_argument(address)
+    # (drivers before CUDA 11.3 do not know the first attribute)
+    if attempt(ask, into, _MEMPOOL_HANDLE, where) and found.value and attempt(ask, into, _ACCESS_FLAGS, where):
+        return found.value & 0xFFFFFFFF
+    return None
+
+
+def reaches(ordinal: int, other: int, address: int) -> bool:
+    """Tell whether kernels on one device may use device memory of another one, which other software may own.
+
+    That is for the pool of the memory to say; for other memory, it is known as far as we have enabled the access.
+    """
+    if ordinal == other:
+        return True
+    given = pool_access(ordinal, address)
+    return (ordinal, other) in peers if given is None else given != 0
+
+
+def access_remedy(ordinal: int, other: int, address: int) -> str:
+    """Return how a device can be given access to memory of another one, as text for an error."""
+    if pool_access(ordinal, address) is None:
+        return f"Device({ordinal}).enable_peer_access(Device({other}))"
+    return f'its pool.set_access(Device({ordinal}), "readwrite")'
 
 
 def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
@@ -484,17 +518,20 @@ def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
     word  for a remedy: "stream" or "graph"
     side  that of the view or the Memory
     """
-    working = worker._primary
-    if working is None or side.kind != "device":
+    working, owner = worker._primary, thing if isinstance(thing, Bytes) else thing._owner
+    ours = isinstance(owner, Bytes)  # (page-locked and managed memory of a pool is only for the devices that it names)
+    if working is None or side.kind != "device" and not ours:
         return
-    there, owner = side.primary.ordinal, thing if isinstance(thing, Bytes) else thing._owner
-    ours = isinstance(owner, Bytes)
-    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there):
+    there = side.primary.ordinal
+    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there, thing.ptr):
         return
-    remedy = f"Device({working.ordinal}).enable_peer_access(Device({there}))"
+    if ours:
+        remedy = owner._remedy(working.ordinal)
+    else:
+        remedy = access_remedy(working.ordinal, there, thing.ptr)
     raise ValueError(
         f"{worker!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
-        f"{word} of device {there}, or call {owner._remedy(working.ordinal) if ours else remedy} first"
+        f"{word} of device {there}, or call {remedy} first"
     )
 
 

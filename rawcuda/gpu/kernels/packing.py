@@ -27,6 +27,7 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ...remembered import Remembered
+from ..core.context import access_remedy
 from ..core.stream_arguments import PER_THREAD, work_handle
 from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import device_of, follow
@@ -255,7 +256,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         if argument._handle is not None:
             access = argument._access_from(slot.ordinal)
         if not access:
-            slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
+            slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument._remedy(slot.ordinal))
         if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
         _keep_elsewhere(slot, argument, kept)
@@ -423,12 +424,13 @@ def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> No
     where, access, owner = place.device or ("cuda", None), 3, made.owner
     if not isinstance(owner, Memory):
         owner = None
-        if not slot.can_reach(where):
-            slot.refuse_place(given, where)
+        if not slot.can_reach(made):
+            remedy = "" if where[0] == "cpu" else access_remedy(slot.ordinal, where[1] or 0, made.ptr)
+            slot.refuse_place(given, where, remedy)
     elif owner._handle is not None:  # (the address of closed memory raises Closed)
         access = owner._access_from(slot.ordinal)
         if not access:
-            slot.refuse_place(given, ("cuda", owner.device.ordinal), owner)
+            slot.refuse_place(given, ("cuda", owner.device.ordinal), owner._remedy(slot.ordinal))
     if (place.readonly or access != 3) and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
     if owner is not None:

@@ -25,9 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from ...protocols.description import Place
+    from ...protocols.description import Description, Place
     from ..devices.device import Device
-    from ..memory.memory import Memory
     from .signature import Parameter
 
 __all__ = ["Slot"]
@@ -177,10 +176,10 @@ class Slot:
             remedy = f"; ctypes.c_{other}{bits}({number}) passes its bits, which are those of {meant}"
         self.refuse(ValueError, number, f"does not fit: it holds {self.low} .. {self.high}{remedy}")
 
-    def refuse_place(self, argument: object, where: tuple[str, int | None], owner: Memory | None = None) -> None:
+    def refuse_place(self, argument: object, where: tuple[str, int | None], remedy: str) -> None:
         """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
 
-        owner  the Memory, if it is ours
+        remedy  how the device can be given access to memory of another one
         """
         kind, ordinal = where
         if kind == "cpu":
@@ -194,18 +193,16 @@ class Slot:
                 'device.allocate(nbytes, kind="pinned")'
                 + ("; for the bytes of a structure, give bytes(it)" if self.form == "bytes" else ""),
             )
-        remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
         self.refuse(
             ValueError,
             argument,
-            f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
-            f"{remedy if owner is None else owner._remedy(self.ordinal)}, or copy it",
+            f"is on device {ordinal}, to which device {self.ordinal} was not given access: {remedy}, or copy it",
         )
 
-    def can_reach(self, where: tuple[str, int | None]) -> bool:
-        """Tell whether the device can access memory of a kind and ordinal, according to its label."""
-        kind, ordinal = where  # (None is the ordinal of an empty array whose exporter named none: nothing is accessed)
-        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
+    def can_reach(self, made: Description) -> bool:
+        """Tell whether the device can access the memory of a view."""
+        kind, ordinal = made._place.device or ("cuda", None)  # (None: an exporter of an empty array has named none)
+        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal, made.ptr))
 
 
 def _worded(value: object) -> str:

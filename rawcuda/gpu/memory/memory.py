@@ -22,7 +22,16 @@ from ...interpreter.cpython import facts
 from ...ownership import Once, Owned, forked, releases_later
 from ...protocols.description import Bytes, Description
 from ...protocols.device_memory import gpu
-from ..core.context import PrimaryContext, attempt, context_of, held_contexts, is_device, primary_of, reaches
+from ..core.context import (
+    PrimaryContext,
+    access_remedy,
+    attempt,
+    held_contexts,
+    is_device,
+    peers,
+    pool_access,
+    primary_of,
+)
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
 from ..core.points import finish_context, sweep
 from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, is_lasting, noted_form
@@ -280,10 +289,12 @@ class Memory(Lender, Bytes):
     def _access_from(self, ordinal: int) -> int:
         """Return the access of a device: 0, 1 to read, 3 to read and write."""
         if ordinal != self._primary.ordinal:
-            release = self._release
-            if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
-                return _access_flags(self.ptr, ordinal)
-            if self.kind == "device" and not reaches(ordinal, self._primary.ordinal):
+            release, given = self._release, None
+            if type(release) is not Lifetime or release.kind is ORDERED or release.kind is POOLED:
+                given = pool_access(ordinal, self.ptr)
+            if given is not None:
+                return given
+            if self.kind == "device" and (ordinal, self._primary.ordinal) not in peers:
                 return 0
         if self.readonly:
             return 1
@@ -291,10 +302,7 @@ class Memory(Lender, Bytes):
 
     def _remedy(self, ordinal: int) -> str:
         """Return how a device can be given access to this memory, as text for an error."""
-        release, own = self._release, self._primary.ordinal
-        if type(release) is Lifetime and (release.kind is ORDERED or release.kind is POOLED):
-            return f'its pool.set_access(Device({ordinal}), "readwrite")'
-        return f"Device({ordinal}).enable_peer_access(Device({own}))"
+        return access_remedy(ordinal, self._primary.ordinal, self.ptr)
 
     @property
     def is_host_accessible(self) -> bool:
@@ -538,14 +546,6 @@ class _ReadOnlyMemory(_RegisteredMemory):
 
 _RegisteredMemory.__name__ = _ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 _CLASSES: dict[str, type[Memory]] = {"device": Memory, "pinned": Memory, "managed": ManagedMemory}
-
-
-def _access_flags(address: int, ordinal: int) -> int:
-    """Return the CUmemAccess_flags of a device for memory, from CU_POINTER_ATTRIBUTE_ACCESS_FLAGS."""
-    primary, flags = context_of(ordinal), ctypes.c_uint64()
-    primary.open()
-    primary.calls.cuPointerGetAttribute(ctypes.byref(flags), ctypes.c_int(16), as_argument(address))
-    return flags.value & 0xFFFFFFFF
 
 
 def _ordinal_of(device: object) -> int:

@@ -20,7 +20,7 @@ from ...errors import CudaError, refusal, unsupported, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes
 from ...protocols.device_memory import gpu
-from ..core.context import reaches
+from ..core.context import access_remedy, reaches
 from ..core.stream_arguments import home_of_call, keep_ours
 
 TYPE_CHECKING = False
@@ -203,9 +203,9 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
             return
         ordinal, remedy = owner.device.ordinal, owner._remedy(ours.ordinal)
     else:
-        if kind != "cuda" or ordinal is None or ordinal == ours.ordinal or reaches(ours.ordinal, ordinal):
+        if kind != "cuda" or ordinal is None or ordinal == ours.ordinal or reaches(ours.ordinal, ordinal, seen.ptr):
             return
-        remedy = f"Device({ours.ordinal}).enable_peer_access(Device({ordinal}))"
+        remedy = access_remedy(ours.ordinal, ordinal, seen.ptr)
     raise ValueError(f"the value is on device {ordinal}, to which device {ours.ordinal} was not given access: {remedy}")
 
 
