@@ -207,15 +207,20 @@ def _queue() -> Any:
         if known is not made:  # another thread was faster
             made.put(None)
         else:
-            atexit.register(_finish, pid, made, thread)
+            atexit.register(_finish, pid, made)
     return known
 
 
-def _finish(pid: int, queue: Any, thread: Any) -> None:
-    """Wait for a link that goes on after an interrupt: it would crash in the exit handlers of nvJitLink."""
+def _finish(pid: int, queue: Any) -> None:
+    """Wait for a link that goes on after an interrupt: it would crash in the exit handlers of nvJitLink.
+
+    The thread does not end, since an exit handler that was registered earlier runs later and may link.
+    """
     if pid == os.getpid():
-        queue.put(None)
-        thread.join(_PATIENCE)
+        idle = _thread.allocate_lock()
+        idle.acquire()
+        queue.put(idle.release)
+        idle.acquire(timeout=_PATIENCE)
 
 
 _PATIENCE = 60.0  # seconds

@@ -114,6 +114,21 @@ def test_the_end_of_the_process_waits_for_a_link_that_was_interrupted(python: An
     assert done.returncode == 0 and done.stdout.split() == ["interrupted", "linked"], done.stderr
 
 
+def test_an_exit_handler_that_was_registered_before_the_first_link_may_link(python: Any) -> None:
+    """Exit handlers run in reverse order, so the one that waits for links runs first."""
+    done = python("""
+        import atexit, faulthandler, threading
+        from tests.subject import module
+        nvjitlink = module("compiler.nvjitlink")
+        def at_exit():
+            faulthandler.dump_traceback_later(20, exit=True)
+            print(nvjitlink._in_one_thread(threading.current_thread) is first)
+        atexit.register(at_exit)
+        first = nvjitlink._in_one_thread(threading.current_thread)
+    """)
+    assert done.returncode == 0 and done.stdout.split() == ["True"], done.stderr
+
+
 def compiled(source: str, output: str = "ptx", target: str = "sm_80") -> bytes:
     """Compile a file of a program that has several."""
     made: bytes = rawcuda.compile(source, target, output, options=["-rdc=true"])

@@ -187,7 +187,7 @@ CORRECTIONS = [
         "interrupts and forks, the third time",
         "the process ends while a link runs",
         "compiler/nvjitlink.py",
-        old="            atexit.register(_finish, pid, made, thread)\n",
+        old="            atexit.register(_finish, pid, made)\n",
         new="            pass\n",
         test="driver/test_link.py::test_the_end_of_the_process_waits_for_a_link_that_was_interrupted",
     ),
@@ -6507,6 +6507,15 @@ CORRECTIONS = [
         old='if working is None or side.kind != "device" and not ours:',
         new='if working is None or side.kind != "device":',
         test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a link in an exit handler waits for ever for a thread that has ended",
+        "compiler/nvjitlink.py",
+        old="        queue.put(idle.release)\n",
+        new="        queue.put(idle.release)\n        queue.put(None)\n",
+        test="driver/test_link.py::test_an_exit_handler_that_was_registered_before_the_first_link_may_link",
+        hangs=True,
     ),
 ]
 
