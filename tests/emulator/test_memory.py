@@ -815,6 +815,29 @@ def test_the_sides_of_a_copy_may_not_overlap(client, kind, places, extent, pitch
     client.do("cuCtxSynchronize")
 
 
+@pytest.mark.parametrize("how", ["inside", "pageable", "batch"])
+def test_a_copy_of_many_rows_needs_little_memory(client, how):
+    """Each row took some hundred bytes: while the sides were compared, and while a pageable source was staged."""
+    rows, stream = 10_000, client.stream()
+    memory, content = client.upload(b"abcd" * rows), ctypes.create_string_buffer(b"xyzw" * rows)
+    source = (0, 0, HOST, ctypes.addressof(content), 0, 0, 4) if how == "pageable" else (0, 0, DEVICE, 0, memory, 0, 4)
+    block = words.MEMCPY2D.pack(*source, 2, 0, DEVICE, 0, memory, 0, 4, 2, rows)
+    operand = struct.Struct("<i4x QQQ 2i")
+    sides = operand.pack(1, memory, 4, rows, 0, 0) + operand.pack(1, memory + 2, 4, rows, 0, 0)
+    client.do("cuCtxSynchronize")
+    tracemalloc.start()
+    try:
+        if how == "batch":
+            client.do("cuMemcpy3DBatchAsync_v2", 1, sides + struct.pack("<3Q 2I", 2, rows, 1, 1, 0), 0, stream)
+        else:
+            client.do("cuMemcpy2DAsync_v2", block, stream)
+        assert tracemalloc.get_traced_memory()[1] < 100 * rows
+    finally:
+        tracemalloc.stop()
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(memory, 4 * rows) == (b"abxy" if how == "pageable" else b"abab") * rows
+
+
 # -- fills
 
 

@@ -6517,6 +6517,36 @@ CORRECTIONS = [
         test="driver/test_link.py::test_an_exit_handler_that_was_registered_before_the_first_link_may_link",
         hangs=True,
     ),
+    Correction(
+        "a sixth reading",
+        "a copy inside of one allocation takes hundreds of bytes of the host for each row",
+        "emulator/entries/memories/copy_entries.py",
+        old="merge(*(zip(rows_of(box, *extents), repeat(box is source)) for box in (target, source))):",
+        new="sorted((row, box is source) for box in (target, source) for row in rows_of(box, *extents)):",
+        test="emulator/test_memory.py::test_a_copy_of_many_rows_needs_little_memory[eager-inside]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a copy from pageable memory takes hundreds of bytes of the host for each row",
+        "emulator/entries/memories/copy_entries.py",
+        old=(
+            "        for begin, end in rows_of(self, width, height, depth):\n"
+            "            image += memory[begin + offset : end + offset]\n"
+        ),
+        new=(
+            "        rows = rows_of(self, width, height, depth)\n"
+            '        image += b"".join(memory[begin + offset : end + offset] for begin, end in rows)\n'
+        ),
+        test="emulator/test_memory.py::test_a_copy_of_many_rows_needs_little_memory[eager-pageable]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a batch of copies inside of one allocation takes hundreds of bytes of the host for each row",
+        "emulator/entries/memories/batches.py",
+        old="merge(*(zip(each.rows(side), repeat(is_target)) for each, side, is_target in sides))",
+        new="sorted((row, is_target) for each, side, is_target in sides for row in each.rows(side))",
+        test="emulator/test_memory.py::test_a_copy_of_many_rows_needs_little_memory[eager-batch]",
+    ),
 ]
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from heapq import merge
+from itertools import repeat
 
 from ...interface.thunks import WORD, entry, read, take
 from ...machine.codes import Refused
@@ -55,10 +57,13 @@ class _Copy:
         return rows_of(box, self.width, self.height, self.depth)
 
 
-def _overlap(ranges: Iterable[tuple[int, int, bool]]) -> int:
-    """Return where a target begins to overlap another range, or 0; each range says whether it is of a target."""
+def _overlap(ranges: Iterable[tuple[tuple[int, int], bool]]) -> int:
+    """Return where a target begins to overlap another range, or 0.
+
+    Each range says whether it is of a target. They come in order.
+    """
     furthest = furthest_target = 0  # the largest end so far, of all ranges and of targets
-    for first, end, is_target in sorted(ranges):
+    for (first, end), is_target in ranges:
         if first < (furthest if is_target else furthest_target):
             return first
         furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
@@ -75,8 +80,8 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
     for each in made:
         refuse_read_only(machine, each.target)
     sides = [(each, side, side is each.target) for each in made for side in (each.target, each.source)]
-    if _overlap((*each.range(side), is_target) for each, side, is_target in sides):
-        found = _overlap((*row, is_target) for each, side, is_target in sides for row in each.rows(side))
+    if _overlap(sorted((each.range(side), is_target) for each, side, is_target in sides)):
+        found = _overlap(merge(*(zip(each.rows(side), repeat(is_target)) for each, side, is_target in sides)))
         if found:
             raise Refused(1, f"{found:#x} and the target of a copy overlap in the same batch: use two batches")
     chance = machine.queues.chance

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_left, bisect_right
+from heapq import merge
+from itertools import repeat
 
 from ...interface.thunks import MEMCPY2D, MEMCPY3D, entry, read
 from ...machine.codes import Refused
@@ -104,8 +106,10 @@ class Box:
         memory, at = self.rows(span_of(self, width, height, depth))
         if depth == 1 and (height == 1 or self.pitch == width):
             width, height = width * height, 1
-        begins = (at + plane * self.plane + row * self.pitch for plane in range(depth) for row in range(height))
-        self.image = memoryview(b"".join(memory[begin : begin + width] for begin in begins))
+        image, offset = bytearray(), at - self.start
+        for begin, end in rows_of(self, width, height, depth):
+            image += memory[begin + offset : end + offset]
+        self.image = memoryview(image)
 
     def wrote(self, at: int, nbytes: int) -> None:
         """Record that bytes were written, from an offset in the memory that rows() returns."""
@@ -285,11 +289,12 @@ def _overlap(target: Box, source: Box, width: int, height: int, depth: int) -> b
     first, second = sorted((target, source), key=lambda box: box.start)
     if first.start + span_of(first, width, height, depth) <= second.start:
         return False
-    rows, others = (list(rows_of(box, width, height, depth)) for box in (target, source))
-    if rows == others:
+    extents = width, height, depth
+    if all(row == other for row, other in zip(rows_of(target, *extents), rows_of(source, *extents))):
         return False
     ends = [0, 0]  # of the last row of each side
-    for begin, end, side in sorted([(*row, 0) for row in rows] + [(*row, 1) for row in others]):
+    # No lists: each row of them takes some hundred bytes.
+    for (begin, end), side in merge(*(zip(rows_of(box, *extents), repeat(box is source)) for box in (target, source))):
         if begin < ends[1 - side]:
             return True
         ends[side] = end
