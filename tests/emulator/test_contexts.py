@@ -135,11 +135,17 @@ def test_a_context_that_is_retained_during_its_last_release_stays(client):
     assert _state(client) == (4, 0)
 
 
+def _resource(client):
+    """Return all multiprocessors of device 0."""
+    resource = ctypes.create_string_buffer(512)
+    client.do("cuDeviceGetDevResource", 0, resource, 1)
+    return resource
+
+
 def test_a_green_context_that_goes_leaves_a_context_that_is_retained_meanwhile(client):
     """Destroying the last green context releases the primary context, which waits for the work."""
-    resource, descriptor = ctypes.create_string_buffer(512), ctypes.c_uint64()
-    client.do("cuDeviceGetDevResource", 0, resource, 1)
-    client.do("cuDevResourceGenerateDesc", descriptor, resource, 1)
+    descriptor = ctypes.c_uint64()
+    client.do("cuDevResourceGenerateDesc", descriptor, _resource(client), 1)
     green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
     destroy = lambda: client.code("cuGreenCtxDestroy", green)  # noqa: E731
@@ -163,6 +169,23 @@ def test_what_a_green_context_may_wait_for(client):
     client.do("cuEventRecord", foreign, 0)
     client.do("cuGreenCtxWaitEvent", green, foreign)
     assert client.code("cuGreenCtxRecordEvent", green, foreign) == 400
+
+
+def test_a_mark_of_a_green_context_waits_for_no_work_in_the_legacy_stream():
+    """All streams of a green context are non-blocking."""
+    client, descriptor = Client("lazy"), ctypes.c_uint64()
+    client.do("cuDevResourceGenerateDesc", descriptor, _resource(client), 1)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    memory, event = client.allocate(4), client.event(2)
+    client.do("cuMemsetD8_v2", memory, 1, 4)
+    client.do("cuGreenCtxRecordEvent", green, event)
+    client.do("cuEventSynchronize", event)
+    assert client.code("cuStreamQuery", 0) == 600
+    client.do("cuStreamSynchronize", 0)
+    client.do("cuGreenCtxRecordEvent", green, event)
+    client.do("cuMemsetD8_v2", memory, 2, 4)
+    client.do("cuStreamSynchronize", 0)
+    assert client.code("cuEventQuery", event) == 600  # nor does the legacy stream wait for the mark
 
 
 def test_reset_takes_everything_and_leaves_the_retains(client):

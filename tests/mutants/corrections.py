@@ -6547,6 +6547,14 @@ CORRECTIONS = [
         new="sorted((row, is_target) for each, side, is_target in sides for row in each.rows(side))",
         test="emulator/test_memory.py::test_a_copy_of_many_rows_needs_little_memory[eager-batch]",
     ),
+    Correction(
+        "a sixth reading",
+        "a mark of a green context waits for the legacy stream",
+        "emulator/entries/hardware/green_entries.py",
+        old="_stream(_NON_BLOCKING)",
+        new="_stream()",
+        test="emulator/test_contexts.py::test_a_mark_of_a_green_context_waits_for_no_work_in_the_legacy_stream",
+    ),
 ]
 
 

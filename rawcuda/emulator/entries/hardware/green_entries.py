@@ -44,7 +44,7 @@ class GreenContext:
     def __init__(self, ident: int, device: Device, mask: int) -> None:
         self.handle, self.ident, self.device, self.mask = 0, ident, device, mask
         self.context = device.primary
-        self.own = device.primary._stream()  # for marks in the order of the whole green context
+        self.own = device.primary._stream(_NON_BLOCKING)  # for marks in the order of the whole green context
         self.streams: list[Stream] = []
 
     def pending(self) -> list[Stream]:
