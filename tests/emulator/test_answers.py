@@ -80,13 +80,14 @@ def test_a_report_replaces_what_it_tells(path: str) -> None:
     assert client.code("cuGetErrorString", 700, text) == 1  # this driver does not know it
 
 
+@pytest.mark.parametrize("wanted", [100, 1 << 31, 0xFFFFFFFF])
 @pytest.mark.parametrize("count", [64, 132, 512, 600])
-def test_a_device_of_many_multiprocessors_can_be_divided(tmp_path: Path, count: int) -> None:
+def test_a_device_of_many_multiprocessors_can_be_divided(tmp_path: Path, count: int, wanted: int) -> None:
     report = copy.deepcopy(REPORT)
     report["devices"][0]["attributes"]["MULTIPROCESSOR_COUNT"] = count
     path = tmp_path / "report.json"
     path.write_text(json.dumps(report), "utf-8")
-    client, number = Client(report=str(path)), ctypes.c_uint32(100)
+    client, number = Client(report=str(path)), ctypes.c_uint32(wanted)
     whole, rest, again = (ctypes.create_string_buffer(512) for _ in range(3))
     parts = ctypes.create_string_buffer(144 * 100)
     client.do("cuDeviceGetDevResource", 0, whole, 1)

@@ -3299,7 +3299,7 @@ CORRECTIONS = [
         "emulator/entries/hardware/green_entries.py",
         old="range(mask.bit_length()) if mask",
         new="range(64) if mask",
-        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[132]",
+        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[132-100]",
     ),
     Correction(
         "a third attack of an hour",
@@ -3307,7 +3307,7 @@ CORRECTIONS = [
         "emulator/entries/hardware/green_entries.py",
         old="min(machine.answers.attributes[16], 512)",
         new="machine.answers.attributes[16]",
-        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[600]",
+        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[600-100]",
     ),
     Correction(
         "a third attack of an hour",
@@ -6554,6 +6554,14 @@ CORRECTIONS = [
         old="_stream(_NON_BLOCKING)",
         new="_stream()",
         test="emulator/test_contexts.py::test_a_mark_of_a_green_context_waits_for_no_work_in_the_legacy_stream",
+    ),
+    Correction(
+        "a sixth reading",
+        "a number of groups from 2**31 on is read as a negative number",
+        "emulator/entries/hardware/green_entries.py",
+        old="get_int(groups) & 0xFFFFFFFF)",
+        new="get_int(groups))",
+        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[132-4294967295]",
     ),
 ]
 

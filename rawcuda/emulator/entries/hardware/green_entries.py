@@ -122,7 +122,7 @@ def split(machine: Machine, result: int, groups: int, given: int, remaining: int
         return
     if not possible:
         raise Refused(915, f"a group has {size} multiprocessors, and the input only {len(free)}")
-    made = min(possible, get_int(groups))
+    made = min(possible, get_int(groups) & 0xFFFFFFFF)  # an unsigned int
     number = next(machine.counter)
     for index in range(made):
         bits = sum(1 << bit for bit in free[index * size : (index + 1) * size])
