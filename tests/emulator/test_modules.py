@@ -266,6 +266,8 @@ def _config(grid=(1, 1, 1), block=(1, 1, 1), stream=0, attributes=()):
         ([(14, struct.pack("<i", 101))], (1, 1, 1), 1),
         ([(16, struct.pack("<i", 2))], (1, 1, 1), 1),
         ([(4, struct.pack("<3I", 2, 1, 1)), (2, struct.pack("<i", 1)), (8, b"")], (4, 1, 1), 0),
+        ([(4, struct.pack("<3I", 0, 1, 1)), (11, struct.pack("<3I", 2, 1, 1))], (4, 1, 1), 1),
+        ([(11, struct.pack("<3I", 2, 2, 1)), (4, struct.pack("<3I", 2, 0, 1))], (4, 1, 1), 1),
     ],
 )
 def test_launches_with_attributes(client, attributes, grid, code):

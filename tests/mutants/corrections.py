@@ -6563,6 +6563,14 @@ CORRECTIONS = [
         new="get_int(groups))",
         test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[132-4294967295]",
     ),
+    Correction(
+        "a sixth reading",
+        "a preferred cluster with a cluster of size 0 fails inside the emulator",
+        "emulator/entries/tasks/attribute_entries.py",
+        old="    if 0 in sizes or any(",
+        new="    if 0 in wanted or any(",
+        test="emulator/test_modules.py::test_launches_with_attributes[attributes34-grid34-1]",
+    ),
 ]
 
 

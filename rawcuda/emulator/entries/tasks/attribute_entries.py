@@ -111,8 +111,13 @@ def _check_preferred(machine: Machine, stream: Stream, attributes: dict[int, byt
     wanted, regular = struct.unpack_from("<3I", value), cluster_of(attributes)
     if _CLUSTER not in attributes:
         return
-    if 0 in wanted or any(large % small for large, small in zip(wanted, regular)) or wanted[2] != regular[2]:
-        raise Refused(1, f"a preferred cluster of {wanted} must be a multiple of {regular} in x and y, and equal in z")
+    sizes = *wanted, *regular
+    if 0 in sizes or any(large % small for large, small in zip(wanted, regular)) or wanted[2] != regular[2]:
+        raise Refused(
+            1,
+            f"a preferred cluster of {wanted} must be a multiple of {regular} in x and y, and equal in z; every size "
+            "must be at least 1",
+        )
 
 
 def _check_updatable(machine: Machine, stream: Stream, attributes: dict[int, bytes], value: bytes) -> None:
