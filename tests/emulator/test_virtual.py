@@ -297,6 +297,23 @@ def test_host_memory_can_be_mapped(client):
     assert client.download(base, 8) == b"\5" * 8 and free(client) == before
 
 
+@pytest.mark.parametrize("where, flags, code", [(1, 0, 1), (1, 3, 1), (2, 3, 0)])
+def test_only_memory_of_the_host_is_a_host_side(client, where, flags, code):
+    base, memory = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0), client.allocate(16)
+    client.do("cuMemMap", base, GRAIN, 0, client.get("cuMemCreate", GRAIN, properties(where=where), 0), 0)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, flags)), 1)
+    row = (0, 0, 2, 0, memory, 0, 16), (0, 0, 1, base, 0, 0, 16)
+    calls = [
+        ("cuMemcpyHtoD_v2", memory, base, 16),
+        ("cuMemcpyDtoH_v2", base, memory, 16),
+        ("cuMemcpy2D_v2", words.MEMCPY2D.pack(*row[0], *row[1], 16, 1)),
+        ("cuMemcpy2D_v2", words.MEMCPY2D.pack(*row[1], *row[0], 16, 1)),
+    ]
+    for call in calls:
+        assert client.code(*call) == code
+        assert not code or "the host cannot use it" in client.emulator.explain(1)
+
+
 def test_unmapping_waits_for_no_work():
     client = Client("lazy")
     base = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0)

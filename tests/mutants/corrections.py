@@ -6571,6 +6571,14 @@ CORRECTIONS = [
         new="    if 0 in wanted or any(",
         test="emulator/test_modules.py::test_launches_with_attributes[attributes34-grid34-1]",
     ),
+    Correction(
+        "a sixth reading",
+        "mapped memory of a device is taken as the host side of a copy",
+        "emulator/entries/memories/copy_entries.py",
+        old="        is_of_device = allocation.context.mapping.physical.device is not None\n",
+        new="        is_of_device = False\n",
+        test="emulator/test_virtual.py::test_only_memory_of_the_host_is_a_host_side[eager-1-0-1]",
+    ),
 ]
 
 

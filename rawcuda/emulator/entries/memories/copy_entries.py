@@ -161,7 +161,11 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
                 f"{address:#x} cannot be a host pointer: {machine.space.explain(address, span)}",
             )
         return Box(address, pitch, plane, None)
-    if allocation.kind in ("device", "variable"):
+    if allocation.kind == "virtual":
+        is_of_device = allocation.context.mapping.physical.device is not None
+    else:
+        is_of_device = allocation.kind in ("device", "variable")
+    if is_of_device:
         raise Refused(
             1, f"the host pointer of a copy is {machine.space.explain(address, span)}: the host cannot use it"
         )
