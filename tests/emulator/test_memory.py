@@ -966,6 +966,18 @@ def test_batches_in_the_stream_of_the_thread(client):
     assert client.code("cuMemDiscardBatchAsync", memory, size, 1, 0, 0) == 1
 
 
+@pytest.mark.parametrize("begin, nbytes", [(0, 8192), (10, 100), (4000, 200), (1, 8190)])
+def test_every_byte_of_a_discarded_range_is_discarded(client, begin, nbytes):
+    """CUDA Driver API, cuMemDiscardBatchAsync: a read from a discarded range returns an indeterminate value."""
+    memory, stream = client.get("cuMemAllocManaged", 8192, 1), client.stream()
+    ctypes.memset(memory, 7, 8192)
+    ranges = struct.pack("<Q", memory + begin), struct.pack("<Q", nbytes)
+    client.do("cuMemDiscardBatchAsync", *ranges, 1, 0, stream)
+    client.do("cuStreamSynchronize", stream)
+    changed = [at for at, byte in enumerate(ctypes.string_at(memory, 8192)) if byte != 7]
+    assert changed == list(range(begin, begin + nbytes))
+
+
 @pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])
 def test_when_a_batch_reads_its_sources(order, wanted):
     """In stream order, what was written before the copies run; otherwise what is there at the call."""

@@ -3,7 +3,7 @@
 What it is   a record about each page of managed memory: its preferred location, the processors that will access it,
              whether it is read mostly, and the location of its last prefetch. The queries return what all pages of a
              range have in common.
-What not     a migration: managed memory never moves. The content of a discarded page is an unlikely value.
+What not     a migration: managed memory never moves. The content of a discarded range is an unlikely value.
 Source       CUDA Driver API, "Unified Addressing"
 Read next    pools.py
 """
@@ -312,7 +312,7 @@ def prefetch_batch(
     since=13000,
 )
 def discard_batch(machine: Machine, addresses: int, sizes: int, count: int, flags: int, stream: int) -> None:
-    """Discard the content of several ranges, more exactly of the whole pages in them."""
+    """Discard the content of several ranges: a driver promises nothing about any byte of them."""
     ranges = _batch(machine, addresses, sizes, count, flags, stream)
     windows = [machine.space.window(address, nbytes) for _, _, _, address, nbytes in ranges]
 
