@@ -4,7 +4,7 @@ What it is   a reservation is a range of addresses without memory; a PhysicalMem
              mapping puts one into the other. If a kernel uses an address where nothing is mapped, or to which its
              device was given no access, it is stopped; a copy of such memory is refused.
 How          a mapping is an Allocation of the space, and its bytes are those of the PhysicalMemory, so memory that is
-             mapped twice has one content. Unmapping first finishes all work in the primary contexts.
+             mapped twice has one content. Unmapping waits for no work.
 What not     multicast objects or sparse arrays. Memory of other processes is imported in ipc.py.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    copy_entries.py

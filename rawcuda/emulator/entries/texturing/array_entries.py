@@ -1,8 +1,7 @@
 """Entry points: CUDA arrays, mipmapped arrays, and the copies of one row from and to them.
 
-How          the call checks format, flags and extents against the attributes of the device. Destroying an array does
-             not wait for work that uses it: that work then reports that its array was destroyed. Copies of rectangles
-             and boxes are in entries/memories/copy_entries.py.
+How          the call checks format, flags and extents against the attributes of the device. Destroying an array waits
+             for the work of its context. Copies of rectangles and boxes are in entries/memories/copy_entries.py.
 Source       CUDA Driver API, "Memory Management": cuArrayCreate, cuArray3DCreate, cuMipmappedArrayCreate, cuMemcpyAtoA
 Read next    texture_entries.py
 """
