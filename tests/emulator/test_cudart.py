@@ -266,6 +266,25 @@ check(cuda.cudaMemcpyToSymbol(stands["counter"], b"1234", ctypes.c_size_t(4), ct
     )
 
 
+@pytest.mark.parametrize("major", ["11", "12", "13"])
+def test_the_success_of_managed_variables_is_no_last_error(run, major: str) -> None:  # type: ignore[no-untyped-def]
+    """Code of nvcc calls __cudaInitModule at the first use of a managed variable; it returns 1 for success."""
+    run(
+        """
+managed = b".visible .global .attribute(.managed) .align 4 .b8 total[4];"
+handle = register(PTX.replace(b".visible .global", managed + b"\\n.visible .global", 1))
+place = ctypes.c_uint64()
+cuda["__cudaRegisterManagedVar"](handle, by(place), b"total", b"total", 0, ctypes.c_size_t(4), 0, 0)
+assert cuda["__cudaInitModule"](handle) == 1 and place.value
+check(cuda.cudaGetLastError())
+cuda.cudaSetDevice(99)
+assert cuda["__cudaInitModule"](handle) == 1
+check(cuda.cudaGetLastError(), 101)  # that of the earlier call
+""",
+        env={"MAJOR": major},
+    )
+
+
 def test_code_that_cannot_run_is_refused_when_it_is_used(run) -> None:  # type: ignore[no-untyped-def]
     run(
         """

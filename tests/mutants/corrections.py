@@ -6579,6 +6579,14 @@ CORRECTIONS = [
         new="        is_of_device = False\n",
         test="emulator/test_virtual.py::test_only_memory_of_the_host_is_a_host_side[eager-1-0-1]",
     ),
+    Correction(
+        "a sixth reading",
+        "the success of __cudaInitModule becomes the last error",
+        "emulator/runtime/code.py",
+        old='@runtime("__cudaInitModule", records=False)',
+        new='@runtime("__cudaInitModule")',
+        test="emulator/test_cudart.py::test_the_success_of_managed_variables_is_no_last_error[13]",
+    ),
 ]
 
 

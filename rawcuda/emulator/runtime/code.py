@@ -183,7 +183,7 @@ def register_managed(
     fatbin.managed.append(state.variables[host])
 
 
-@runtime("__cudaInitModule")
+@runtime("__cudaInitModule", records=False)  # 1 is its success
 def initialize_module(state: Runtime, handle: int) -> int:
     """Write the addresses of a fatbin's managed variables into the program's pointers, and return 1."""
     for variable in _fatbin(state, handle).managed:
