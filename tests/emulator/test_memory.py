@@ -644,6 +644,26 @@ def test_a_device_address_where_a_host_pointer_belongs_is_refused(client):
     assert client.code("cuMemcpyHtoD_v2", memory, 0, 16) == 1
 
 
+@pytest.mark.parametrize("place", [(0, 0, 0), (16, 0, 0), (0, 1, 0), (0, 0, 1)])
+@pytest.mark.parametrize("kind", [HOST, DEVICE, UNIFIED])
+@pytest.mark.parametrize("is_source", [True, False])
+def test_null_is_refused_with_an_offset_too(client, kind, is_source, place):
+    """It was taken for pageable memory at a small address, and ended the process."""
+    x, y, z = place
+    memory = client.allocate(4096)
+    sides = [(x, y, z, 0, kind, 0, 0, 0, 0, 64, 4), (0, 0, 0, 0, DEVICE, 0, memory, 0, 0, 64, 4)]
+    source, target = sides if is_source else sides[::-1]
+    box = words.MEMCPY3D.pack(*source, *target, 16, 2, 2)
+    calls = [("cuMemcpy3D_v2", box), ("cuMemcpy3DAsync_v2", box, client.stream())]
+    if not z:
+        sides = [(x, y, kind, 0, 0, 0, 64), (0, 0, DEVICE, 0, memory, 0, 64)]
+        source, target = sides if is_source else sides[::-1]
+        calls.append(("cuMemcpy2D_v2", words.MEMCPY2D.pack(*source, *target, 16, 2)))
+    for call in calls:
+        assert client.code(*call) == 1
+        assert "NULL" in client.emulator.explain(1)
+
+
 def test_copies_between_devices():
     client = Client(devices=2)
     second = client.get("cuDevicePrimaryCtxRetain", 1)

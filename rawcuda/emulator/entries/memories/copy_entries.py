@@ -519,6 +519,8 @@ class _Side:
         """Return the Box of this side."""
         if self.kind == _ARRAY:
             return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
+        if not self.address:  # with an offset, it would not look like NULL any more
+            raise Refused(1, "a pointer of the copy is NULL: pass the address of memory")
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
         if pitch < self.x + width or self.pitch > machine.answers.attributes[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
