@@ -155,6 +155,25 @@ def test_only_memory_that_exists_can_be_registered(client):
     client.do("cuMemHostRegister_v2", address + 3, 7, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which memory the host can write")
+@pytest.mark.parametrize("first", [0, 1])
+def test_memory_that_the_host_can_only_read_is_registered_as_such(client, first):
+    """The first write ended the process."""
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    change = ctypes.CDLL(None).mprotect
+    change.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    assert change(address + mmap.PAGESIZE, mmap.PAGESIZE, 1) == 0  # PROT_READ
+    whole = address + first * mmap.PAGESIZE, (2 - first) * mmap.PAGESIZE
+    assert client.code("cuMemHostRegister_v2", *whole, 0) == 1
+    assert "CU_MEMHOSTREGISTER_READ_ONLY (8) is required" in client.emulator.explain(1)
+    client.do("cuMemHostRegister_v2", *whole, 8)
+    assert client.code("cuMemsetD8_v2", whole[0], 1, 16) == 1
+    client.do("cuMemHostUnregister", whole[0])
+    client.do("cuMemHostRegister_v2", address, mmap.PAGESIZE, 0)
+    client.do("cuMemHostUnregister", address)
+
+
 def test_attributes_of_registered_memory(client):
     buffer = ctypes.create_string_buffer(64)
     address = ctypes.addressof(buffer)

@@ -6595,6 +6595,14 @@ CORRECTIONS = [
         new="        if False:  # with an offset",
         test="emulator/test_memory.py::test_null_is_refused_with_an_offset_too[eager-True-1-place1]",
     ),
+    Correction(
+        "a sixth reading",
+        "memory that the host can only read is registered for writing",
+        "emulator/entries/memories/memory_entries.py",
+        old="    if not flags & _READ_ONLY and not is_mapped",
+        new="    if False and not is_mapped",
+        test="emulator/test_memory.py::test_memory_that_the_host_can_only_read_is_registered_as_such[eager-0]",
+    ),
 ]
 
 

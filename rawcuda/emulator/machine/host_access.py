@@ -30,8 +30,11 @@ __all__ = ["HostAccess", "is_mapped"]
 _NOTHING, _READ_AND_WRITE = 0, 3  # PROT_NONE; PROT_READ and PROT_WRITE
 
 
-def is_mapped(address: int, size: int) -> bool:
-    """Tell whether the host can read all of a range of its memory; elsewhere than on Linux, this is not known: True."""
+def is_mapped(address: int, size: int, access: str = "r") -> bool:
+    """Tell whether the host can read, or with "rw" also write, all of a range of its memory.
+
+    Elsewhere than on Linux, this is not known: True.
+    """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -46,7 +49,7 @@ def is_mapped(address: int, size: int) -> bool:
             low = middle + 1
     for line in lines[low:]:
         first, end = _range_of(line)
-        if at >= address + size or first > at or line.split(" ", 2)[1][0] != "r":
+        if at >= address + size or first > at or not line.split(" ", 2)[1].startswith(access):
             break
         at = end
     return at >= address + size

@@ -205,6 +205,12 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         raise Refused(801, "CU_MEMHOSTREGISTER_IOMEMORY: the emulator cannot register input/output memory")
     if not is_mapped(address, nbytes):
         raise Refused(1, f"the host does not have all of the {nbytes} bytes from {address:#x} on")
+    if not flags & _READ_ONLY and not is_mapped(address, nbytes, "rw"):
+        raise Refused(
+            1,
+            f"the host can only read some of the {nbytes} bytes from {address:#x} on: CU_MEMHOSTREGISTER_READ_ONLY (8) "
+            "is required",
+        )
     try:
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
