@@ -204,6 +204,7 @@ def test_reset_takes_everything_and_leaves_the_retains(client):
 def test_pending_work_is_done_before_a_context_goes(mode):
     client = Client(mode)
     other = ctypes.create_string_buffer(4)
+    client.do("cuMemHostRegister_v2", other, 4, 0)  # so that the copy does not wait
     source = client.upload(b"done")
     client.do("cuMemcpyDtoHAsync_v2", other, source, 4, client.stream())
     client.do("cuDevicePrimaryCtxReset_v2", 0)

@@ -592,13 +592,25 @@ def test_a_pageable_source_is_read_at_the_call_and_a_pinned_one_is_not():
     assert client.download(memory, 8) == b"thennow!"
 
 
-def test_a_pageable_target_is_written_in_stream_order():
-    client = Client("lazy")
-    stream, target = client.stream(), ctypes.create_string_buffer(b"old.", 4)
-    client.do("cuMemcpyDtoHAsync_v2", target, client.upload(b"new."), 4, stream)
-    assert target.raw == b"old."
-    client.do("cuCtxSynchronize")
-    assert target.raw == b"new."
+@pytest.mark.parametrize("how", ["bytes", "rows", "batch", "array"])
+def test_a_pageable_target_is_written_before_the_call_returns(client, how):
+    """CUDA Driver API, "API synchronization behavior": it may be freed then."""
+    stream, target, source = client.stream(), ctypes.create_string_buffer(b"old.", 4), client.allocate(4)
+    place = ctypes.addressof(target)
+    client.do("cuMemsetD8Async", source, 65, 4, stream)
+    if how == "bytes":
+        client.do("cuMemcpyDtoHAsync_v2", target, source, 4, stream)
+    elif how == "rows":
+        sides = (0, 0, DEVICE, 0, source, 0, 2), (0, 0, HOST, place, 0, 0, 2)
+        client.do("cuMemcpy2DAsync_v2", words.MEMCPY2D.pack(*sides[0], *sides[1], 2, 2), stream)
+    elif how == "batch":
+        assert _batch(client, [(place, source, 4)], stream) == 0
+    else:
+        array = client.get("cuArrayCreate_v2", struct.pack("<QQ iI", 4, 1, 1, 1))
+        sides = (0, 0, DEVICE, 0, source, 0, 4), (0, 0, ARRAY, 0, 0, array, 0)
+        client.do("cuMemcpy2DAsync_v2", words.MEMCPY2D.pack(*sides[0], *sides[1], 4, 1), stream)
+        client.do("cuMemcpyAtoHAsync_v2", target, array, 0, 4, stream)
+    assert target.raw == b"AAAA"
 
 
 def test_a_copy_between_hosts_reads_a_pageable_source_in_stream_order(client):

@@ -240,11 +240,11 @@ def test_a_destroyed_stream_still_does_its_work(client):
 
 
 def test_freeing_waits_for_work_that_uses_the_memory(client):
-    source, target = client.upload(b"kept"), ctypes.create_string_buffer(4)
+    source, target = client.upload(b"kept"), client.pinned(bytes(4))
     client.do("cuMemcpyDtoHAsync_v2", target, source, 4, client.stream())
     client.do("cuMemFree_v2", source)
     client.do("cuCtxSynchronize")
-    assert target.raw == b"kept"
+    assert ctypes.string_at(target, 4) == b"kept"
 
 
 def test_unloading_waits_for_the_kernels(client):

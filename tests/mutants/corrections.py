@@ -6603,6 +6603,22 @@ CORRECTIONS = [
         new="    if False and not is_mapped",
         test="emulator/test_memory.py::test_memory_that_the_host_can_only_read_is_registered_as_such[eager-0]",
     ),
+    Correction(
+        "a sixth reading",
+        "a copy to pageable memory writes to it after the call has returned",
+        "emulator/entries/memories/copy_entries.py",
+        old=" or between_hosts or target.allocation is None\n",
+        new=" or between_hosts\n",
+        test="emulator/test_memory.py::test_a_pageable_target_is_written_before_the_call_returns[lazy-bytes]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a batch of copies writes to pageable memory after the call has returned",
+        "emulator/entries/memories/batches.py",
+        old="    if any(each.target.allocation is None for each in made):",
+        new="    if False:",
+        test="emulator/test_memory.py::test_a_pageable_target_is_written_before_the_call_returns[lazy-batch]",
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 How          the copies of a batch are one piece of work. They run in reverse order (in random mode in any order),
              because no order is promised. A batch in which a copy depends on another is refused. A source that
-             may be read at any time is read in the call.
+             may be read at any time is read in the call. A call waits for copies to pageable memory.
 Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
 Read next    copy_entries.py
 """
@@ -95,7 +95,10 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
             work()
 
     pageable = any(box.allocation is None and box.image is None for each in made for box in (each.target, each.source))
-    machine.queues.submit(stream, run, "a batch of copies", waits=pageable)
+    submitted = machine.queues.submit(stream, run, "a batch of copies", waits=pageable)
+    if any(each.target.allocation is None for each in made):  # nobody keeps pageable memory until it is written later
+        machine.queues.complete(submitted)
+        stream.context.check()
 
 
 def _order(order: int, flags: int) -> int:

@@ -2,10 +2,10 @@
 
 What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in entries/texturing/array_entries.py.
 How          every form is reduced to one: a copy of a box of rows. The call checks the box to the byte; the copy runs
-             in stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
-             written in stream order. A call waits for a copy between hosts, so nothing is staged. Pinned memory is
-             never staged, so a program that overwrites it too early gets wrong results here. The forms without a
-             stream (here None) use the legacy default stream, and wait unless both sides are on a device.
+             in stream order. The call stages the content of a pageable source, as the driver does. A call waits for a
+             copy to pageable memory, and for one between hosts, for which nothing is staged. Pinned memory is never
+             staged, so a program that overwrites it too early gets wrong results here. The forms without a stream
+             (here None) use the legacy default stream, and wait unless both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
 Read next    entries/code/modules.py
 """
@@ -344,7 +344,7 @@ def copy_boxes(
 ) -> None:
     """Queue a copy, and wait for it if the driver would.
 
-    A copy to pageable memory that cannot be waited for is refused: nobody keeps that memory until it is written later.
+    A copy to pageable memory is always waited for, since nobody keeps that memory until it is written later.
     """
     queues, extents = machine.queues, (width, height, depth)
     function = _work(machine, target, source, extents)
@@ -362,8 +362,8 @@ def copy_boxes(
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could observe the target or the source before the copy ended
-    now = (waits and seen) or between_hosts
-    work = queues.submit(stream, function, "a copy", waits=now or target.allocation is None)
+    now = (waits and seen) or between_hosts or target.allocation is None
+    work = queues.submit(stream, function, "a copy", waits=now)
     if not work.done and not now:
         work.given, work.site = (target.start & (1 << 64) - 1).to_bytes(8, "little"), machine.caller()
     if now:
