@@ -19,7 +19,7 @@ import sys
 
 from .. import locate
 from ..errors import CacheDamaged, a_kind, worded
-from .request import ABOUT_LINES, Outcome, joined
+from .request import ABOUT_LINES, BLANKS, Outcome, joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Store:
         options = compiler.options(request, folders)
         add(b"%d options, %d names, %d headers" % (len(options), len(request.names), len(request.headers)))
         add(*map(os.fsencode, options), *map(str.encode, request.names))
-        if any(option.strip().startswith(ABOUT_LINES) for option in options):
+        if any(option.startswith(ABOUT_LINES) for option in options):
             add(os.fsencode(_here()))  # the code contains the absolute paths of sources
         for name in sorted(request.headers):
             add(name.encode(), request.headers[name])
@@ -248,7 +248,7 @@ def _options(request: Request, complete: bool) -> list[str]:
             options += os.environ.get(name, "").split()
         for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
             options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
-    if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
+    if any(_UNREAD.search(option) for option in options):
         raise _Unknown
     return options
 
@@ -268,14 +268,10 @@ def _here() -> str:
 def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:
     """Yield the values of an option in all its forms: -I/a, -I=/a, "-I /a", -I /a, --include-path=/a.
 
-    NVRTC removes blanks at both ends of an option, and before a folder; a value may be one of several forms.
+    NVRTC removes blanks before a folder; a value may be one of several forms.
     """
-    stripped = [option.strip(_BLANKS) for option in options]
-    for option, following in zip(stripped, [*stripped[1:], ""]):
+    for option, following in zip(options, [*options[1:], ""]):
         word = next((word for word in words if option.startswith(word)), None)
         if word is not None:
             value = option[len(word) :].removeprefix("=") or following
-            yield from {value, value.strip(_BLANKS), *value.split(",")}
-
-
-_BLANKS = " \t\n\v\f\r"
+            yield from {value, value.strip(BLANKS), *value.split(",")}

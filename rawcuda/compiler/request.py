@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABOUT_LINES",
+    "BLANKS",
     "CallFailed",
     "OUTPUTS",
     "Outcome",
@@ -48,6 +49,7 @@ __all__ = [
 OUTPUTS = ("ptx", "cubin", "ltoir")
 # Options that put the paths and lines of sources into the code
 ABOUT_LINES = ("-G", "--device-debug", "-generate-line-info", "--generate-line-info", "-lineinfo", "--lineinfo")
+BLANKS = " \t\n\v\f\r"  # what NVRTC removes at both ends of an option
 VARIABLES = ("NV_NVVM_VERSION", "LLVM_OVERRIDE_PRODUCER")  # which the compilers themselves read
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
@@ -251,10 +253,11 @@ def read_target(target: Any) -> Target:
 
 
 def given_target(options: tuple[str, ...]) -> tuple[Target | None, tuple[str, ...]]:
-    """Return the architecture among the options, and the other options.
+    """Return the architecture among the options, and the other options, without blanks at their ends, as in NVRTC.
 
     raises  ValueError  the last option has no value
     """
+    options = tuple(option.strip(BLANKS) for option in options)
     found, rest, waiting = None, [], iter(options)
     if options and options[-1] in _WITH_VALUE | {*_ARCHITECTURE}:
         raise ValueError(f"options: the last one, {options[-1]!r}, has no value")

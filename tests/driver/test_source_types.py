@@ -59,6 +59,23 @@ def test_float64_for_a_pointer_to_float_is_refused(kernels: Any, options: Any) -
     module["twice"].launch(right, wrong.reinterpret("float32"), 8, **options)
 
 
+@pytest.mark.parametrize(
+    "options", [["-Dreal=double"], [" -Dreal=double"], ["\t-D\treal=double\n"], [" -D", " real=double "]]
+)
+def test_blanks_around_an_option_do_not_hide_a_macro(options: list[str]) -> None:
+    device = rawcuda.Device(0)
+    source = """
+    #ifndef real
+    #define real float
+    #endif
+    extern "C" __global__ void first(real *out) { out[0] = 1; }
+    """
+    with device.compile(source, options=options) as module:
+        out = floats(device, letter="d")
+        module["first"].launch(out, grid=1, block=1)
+        assert out[0] == 1
+
+
 def test_a_pointer_to_pointers_takes_addresses_and_no_table(kernels: Any) -> None:
     """The remedy is not to convert the elements of the table to addresses."""
     device, module = kernels

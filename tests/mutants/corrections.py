@@ -383,17 +383,9 @@ CORRECTIONS = [
         "kept code",
         "a folder after a blank is not part of the key",
         "compiler/cache.py",
-        old='            yield from {value, value.strip(_BLANKS), *value.split(",")}\n',
+        old='            yield from {value, value.strip(BLANKS), *value.split(",")}\n',
         new='            yield from {value, *value.split(",")}\n',
         test="driver/test_compile.py::test_blanks_around_a_folder_do_not_hide_it[between]",
-    ),
-    Correction(
-        "kept code",
-        "an option after a blank is not part of the key",
-        "compiler/cache.py",
-        old="    stripped = [option.strip(_BLANKS) for option in options]\n",
-        new="    stripped = options\n",
-        test="driver/test_compile.py::test_blanks_around_a_folder_do_not_hide_it[before]",
     ),
     Correction(
         "kept code",
@@ -6618,6 +6610,22 @@ CORRECTIONS = [
         old="    if any(each.target.allocation is None for each in made):",
         new="    if False:",
         test="emulator/test_memory.py::test_a_pageable_target_is_written_before_the_call_returns[lazy-batch]",
+    ),
+    Correction(
+        "kept code",
+        "an option after a blank is not part of the key",
+        "compiler/request.py",
+        old="    options = tuple(option.strip(BLANKS) for option in options)\n",
+        new="",
+        test="driver/test_compile.py::test_blanks_around_a_folder_do_not_hide_it[before]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a blank before an option hides a macro from the types of parameters",
+        "compiler/request.py",
+        old="    options = tuple(option.strip(BLANKS) for option in options)\n",
+        new="",
+        test="driver/test_source_types.py::test_blanks_around_an_option_do_not_hide_a_macro[options1]",
     ),
 ]
 
