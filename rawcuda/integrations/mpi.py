@@ -10,6 +10,8 @@ Read next    dask.py
 
 from __future__ import annotations
 
+import _thread
+
 from ..arrays.strided import StridedView, view
 from ..errors import a_kind, refusal
 
@@ -71,9 +73,12 @@ def buffer(exporter: Any, comm: Any, way: str = "both", *, stream: Any = None) -
 
 
 class Buffer:
-    """An array for one or several MPI calls; `staged` tells whether it goes through page-locked memory."""
+    """An array for one or several MPI calls; `staged` tells whether it goes through page-locked memory.
 
-    __slots__ = ("view", "way", "stream", "staged", "_memory")
+    It can be used in several with blocks, one after another.
+    """
+
+    __slots__ = ("view", "way", "stream", "staged", "_memory", "_used")
 
     view: StridedView
     way: str
@@ -86,9 +91,22 @@ class Buffer:
         self.view, self.way, self.stream = made, way, stream
         self.staged = not made.is_host_accessible and not direct and made.nbytes > 0
         self._memory = None
+        self._used = _thread.allocate_lock()  # held in a with block
 
     def __enter__(self) -> Any:
-        """Return the array, or a view of page-locked memory for it, after the work of the stream is done."""
+        """Return the array, or a view of page-locked memory for it, after the work of the stream is done.
+
+        raises  ValueError  another with block uses this object
+        """
+        if not self._used.acquire(blocking=False):
+            raise ValueError("this buffer is in use in another with block: make a buffer() for each")
+        try:
+            return self._prepared()
+        except BaseException:
+            self._used.release()
+            raise
+
+    def _prepared(self) -> Any:
         made = self._flat()
         if not self.staged:
             if made.device[0] != "cpu" or self.stream is not None:  # (NumPy calls page-locked memory "cpu", too)
@@ -111,14 +129,14 @@ class Buffer:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         memory, self._memory = self._memory, None
-        if memory is None:
-            return
         try:
-            if self.way != "send" and kind is None:
+            if memory is not None and self.way != "send" and kind is None:
                 self._flat().copy_from(memory.view(self.view.dtype), stream=self.stream)
                 self._synchronize()
         finally:
-            memory.close()
+            if memory is not None:
+                memory.close()
+            self._used.release()
 
     def _flat(self) -> Any:
         """Return the elements in one dimension, in the order in which they lie in memory."""

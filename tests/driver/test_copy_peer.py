@@ -361,3 +361,18 @@ def test_mpi_waits_for_the_stream_that_wrote_an_array(device, given, monkeypatch
 def test_an_mpi_may_use_only_some_memory_of_cuda(device, monkeypatch, kinds, expected):
     monkeypatch.setattr(Info, "kinds", kinds)
     assert module("integrations.mpi").uses_device_memory(Comm()) is expected
+
+
+@pytest.mark.parametrize("kind", ["device", "host"])
+def test_a_buffer_for_mpi_is_used_by_one_with_block_at_a_time(device, kind):
+    """The second block took the place of the page-locked memory of the first one, whose elements were lost."""
+    values = array.array("i", range(4))
+    used = module("integrations.mpi").buffer(device.upload(values) if kind == "device" else values, Comm())
+    for number in (5, 6):  # one block after another, also after an error
+        with used as data:
+            data[0] = number
+            with pytest.raises(ValueError, match="in use in another with block"), used:
+                pass
+        assert used.view[0] == number
+        with pytest.raises(ZeroDivisionError), used:
+            raise ZeroDivisionError

@@ -6627,6 +6627,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_source_types.py::test_blanks_around_an_option_do_not_hide_a_macro[options1]",
     ),
+    Correction(
+        "a sixth reading",
+        "a second with block of a buffer for MPI takes the memory of the first",
+        "integrations/mpi.py",
+        old="        if not self._used.acquire(blocking=False):\n",
+        new="        if not self._used.acquire(blocking=False) and False:\n",
+        test="driver/test_copy_peer.py::test_a_buffer_for_mpi_is_used_by_one_with_block_at_a_time[device]",
+    ),
 ]
 
 
