@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import sys
+from functools import partial
 
 from .. import locate
 from ..errors import CacheDamaged, a_kind, worded
@@ -144,22 +145,24 @@ class Store:
         import json
 
         head, _, code = data[digest:].partition(b"\n")
-        about = json.loads(head)
-        return Outcome(code, about["log"], about["names"])
+        try:
+            about = json.loads(head)
+            return Outcome(code, about["log"], about["names"])
+        except (ValueError, KeyError, TypeError):
+            raise _damaged(path, "something else wrote it") from None
 
     def write(self, path: str, outcome: Outcome) -> None:
         """Write a file; after an error, no file is left."""
         import json
-        import tempfile
 
         content = json.dumps({"log": outcome.log, "names": outcome.names}).encode() + b"\n" + outcome.code
-        descriptor, aside = tempfile.mkstemp(dir=self.folder, prefix="writing-")  # its mode is 0600
+        aside = os.path.join(self.folder, f"writing-{os.urandom(16).hex()}")  # known before the file is there
         try:
-            with open(descriptor, "wb") as file:
+            with open(aside, "xb", opener=partial(os.open, mode=0o600)) as file:
                 file.write(_MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(aside, path)
         except BaseException:
-            if os.path.exists(aside):  # else an interrupt came after the renaming
+            if os.path.exists(aside):  # else an interrupt came before the file was made, or after the renaming
                 os.unlink(aside)
             raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import linecache
 import os
 import re
@@ -1286,6 +1287,42 @@ def test_a_damaged_file_is_named_and_left_alone(compilations: list[Any], tmp_pat
     file.rmdir() if damage == "a folder" else file.unlink()
     assert rawcuda.compile(FILL, **given) == made == rawcuda.compile(FILL, **given) and len(compilations) == 2
     assert file.read_bytes() == data and list((tmp_path / "kept").iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{}\n", b"no JSON\n", b"[]\n", b"\xff\n", b'{"log": ""}\n'],
+    ids=["no members", "no JSON", "no object", "no text", "one member"],
+)
+def test_what_something_else_wrote_into_the_cache_is_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(cache._MAGIC + hashlib.sha256(content).digest() + content)
+    with pytest.raises(rawcuda.CacheDamaged, match="something else wrote it: delete it"):
+        cache.Store(tmp_path).read(str(path))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one at the end of a with block
+@pytest.mark.parametrize("line", range(1, 9))
+def test_an_interrupt_leaves_no_file_in_the_cache(tmp_path: Path, line: int) -> None:
+    store, passed = cache.Store(tmp_path / "kept"), []
+
+    def interrupts(frame: Any, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != cache.__file__:
+            return None
+        passed.append(event == "line")
+        if sum(passed) == line:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupts
+
+    sys.settrace(interrupts)
+    try:
+        store.write(str(tmp_path / "kept" / "made"), cache.Outcome(b"code", "", {}))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] in ([], ["made"])
 
 
 def test_folders_that_cannot_be_a_cache(tmp_path: Path) -> None:
