@@ -1,4 +1,4 @@
-"""PTX for tests of graphs: a kernel whose effects show an order, and kernels that set a condition."""
+"""PTX for tests of graphs: kernels whose effects show an order or a cluster, and kernels that set a condition."""
 
 from tests.driver.kernels import HEAD
 
@@ -20,6 +20,23 @@ STEP = (
 }
 """
 )
+
+# cluster: *at = the number of blocks in a cluster
+CLUSTER = """
+.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry cluster(.param .u64 at)
+{
+    .reg .b64 %d1;
+    .reg .b32 %r1;
+    ld.param.u64 %d1, [at];
+    cvta.to.global.u64 %d1, %d1;
+    mov.u32 %r1, %cluster_nctaid.x;
+    st.global.u32 [%d1], %r1;
+    ret;
+}
+"""
 
 # countdown: condition = --*at.  choose: condition = *at.  As nvcc 13 writes a call of cudaGraphSetConditional.
 CONDITIONS = (

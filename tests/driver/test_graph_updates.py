@@ -841,6 +841,43 @@ def test_options_of_a_kernel_node(device, graph, step, word):
     assert word.tolist() == [123214]
 
 
+@pytest.mark.parametrize("made", ["captured", "embedded"])
+@pytest.mark.parametrize(
+    "old, new",
+    [({}, {"cluster": 2}), ({"cluster": 2}, {}), ({"cluster": 2}, {"cluster": 4}), ({}, {"cooperative": True})]
+    + [({"cooperative": True}, {}), ({}, {"priority": -1}), ({}, {"cluster": 1})],
+)
+def test_options_of_a_kernel_node_that_a_graph_did_not_add(device, word, made, old, new):
+    if not device.attribute("CLUSTER_LAUNCH"):
+        pytest.skip("the device has no clusters")
+    with device.load(graph_kernels.CLUSTER) as loaded, device.stream() as stream, device.graph() as outer:
+        kernel = loaded["cluster"]
+        with stream.capture() as graph:
+            kernel.launch(word, grid=4, block=1, stream=stream, **old)
+        (node,) = graph.nodes
+        if made == "embedded":
+            with device.graph() as inner:
+                inner.kernel(kernel, word, grid=4, block=1, **old)
+                (node,) = outer.embed(inner).child.nodes
+        others = kernel.configure(grid=4, block=1, **new)
+        seen = old.get("cluster", 1)
+        with node.graph._root.instantiate() as executable:
+            with pytest.raises(ValueError, match="options of a kernel node.*cannot be changed"):
+                executable[node].update(others, word)
+            executable[node].update(kernel.configure(grid=8, block=1, **old), word)
+            run(executable, device)
+        assert word.tolist() == [seen]
+        if old.keys() <= new.keys():
+            node.update(others, word)
+            seen = new.get("cluster", 1)
+        else:
+            with pytest.raises(ValueError, match="options of a kernel node.*cannot be removed"):
+                node.update(others, word)
+        run(node.graph._root, device)
+        assert word.tolist() == [seen]
+        graph.close()
+
+
 def test_a_texture_of_a_node(device, graph, word, step):
     with device.texture(device.upload(array.array("f", [1.0, 2.0]))) as texture:
         with pytest.raises(TypeError, match="Event"):

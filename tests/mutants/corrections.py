@@ -6655,6 +6655,14 @@ CORRECTIONS = [
         new="        except ZeroDivisionError:\n            raise _damaged",
         test="driver/test_compile.py::test_what_something_else_wrote_into_the_cache_is_damaged[no members]",
     ),
+    Correction(
+        "a sixth reading",
+        "an executable graph ran a kernel that was captured without the cluster of the launch that it was given",
+        "gpu/graphs/node_parameters.py",
+        old="        options = self._options_of(graph._primary.driver, node) if before is None else before.options\n",
+        new="        options = self.options if before is None else before.options\n",
+        test="driver/test_graph_updates.py::test_options_of_a_kernel_node_that_a_graph_did_not_add[old0-new0-captured]",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ Read next    updates.py
 from __future__ import annotations
 
 import ctypes
+import struct
 from ctypes import byref
 
 from ...arguments import as_int
@@ -62,6 +63,8 @@ __all__ = [
 ]
 
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
+_DECISIVE = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION
+_UNSET = bytes(64), struct.pack("<3I52x", 1, 1, 1)  # their values for a kernel without them
 
 
 class Given:
@@ -73,9 +76,10 @@ class Given:
     symbols      the calls that add such a node, change it in a graph, and change it in an executable graph; "": none
     in_graph     how many of the arguments the second call takes
     once         what no other node of the graph may do, or None
+    options      the attributes of a kernel node, by number
     """
 
-    __slots__ = ("kind", "label", "kept", "arguments", "symbols", "in_graph", "once", "launch", "packed")
+    __slots__ = ("kind", "label", "kept", "arguments", "symbols", "in_graph", "once", "launch", "packed", "options")
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class Given:
         self.once: tuple[str, int] | None = None
         self.launch: Launch | None = None  # of a kernel node: its Launch, and the packed arguments
         self.packed: Packed | None = None
+        self.options: dict[int, bytes] = {}
 
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph; `node` gets its handle."""
@@ -102,27 +107,43 @@ class Given:
             attempt(driver.cuGraphDestroyNode, node)
             raise
 
-    def options(self) -> dict[int, bytes]:
-        """Return the attributes of a kernel node, by number."""
-        if self.packed is None:
-            return {}
-        return {int(attribute.id): bytes(attribute.value) for attribute in self.packed.attributes}
+    def _options_of(self, driver: Driver, node: object) -> dict[int, bytes]:
+        """Ask for the options of a kernel node that was captured or embedded, or that other software has added.
 
-    def change(self, graph: Graph, node: object, before: Given | None) -> None:
-        """Change a node of a graph to this; `before` is what it did."""
-        driver = graph._primary.driver
-        if before is not None and not before.options().keys() <= self.options().keys():
-            raise ValueError("options of a kernel node, such as a cluster, cannot be removed: add another node")
-        getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
-        self._set_attributes(driver, node)
+        The defaults of the other options differ from driver to driver; without one of these two, a kernel may compute
+        something else.
 
-    def change_executable(self, graph: Graph, executable: object, node: object, before: Given | None) -> None:
-        """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
-        if self.packed is not None and before is not None and before.options() != self.options():
+        calls   cuGraphKernelNodeGetAttribute
+        """
+        found: dict[int, bytes] = {}
+        if self.packed is None or driver.version < 11080:
+            return found
+        for number in {*self.options, *_DECISIVE}:
+            value = cuda_h.CUlaunchAttributeValue()
+            driver.cuGraphKernelNodeGetAttribute(node, number, byref(value))
+            if number in self.options or bytes(value) not in _UNSET:
+                found[number] = bytes(value)
+        return found
+
+    def check_options(self, graph: Graph, node: object, before: Given | None, executable: bool = False) -> None:
+        """Refuse a kernel whose options a node cannot get; `before` is what the node does, or None if not known."""
+        options = self._options_of(graph._primary.driver, node) if before is None else before.options
+        if executable and options != self.options:
             raise ValueError(
                 "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "
                 "node of the graph, and instantiate the graph again"
             )
+        if not options.keys() <= self.options.keys():
+            raise ValueError("options of a kernel node, such as a cluster, cannot be removed: add another node")
+
+    def change(self, graph: Graph, node: object) -> None:
+        """Change a node of a graph to this."""
+        driver = graph._primary.driver
+        getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
+        self._set_attributes(driver, node)
+
+    def change_executable(self, graph: Graph, executable: object, node: object) -> None:
+        """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
         try:
             getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
         except InvalidUse as error:
@@ -242,6 +263,7 @@ def kernel(graph: Graph, launch: Any, *arguments: object, **configuration: objec
     kept += [*packed.views, *packed.uses, launch.kernel.module, launch]
     made = Given("kernel", launch.kernel.name, tuple(kept), (pointer,), symbols)
     made.launch, made.packed = launch, packed
+    made.options = {int(attribute.id): bytes(attribute.value) for attribute in packed.attributes}
     return made
 
 

@@ -100,15 +100,16 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         handle = cuda_h.CUgraphNode(node.handle)
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
+        given.check_options(graph, handle, node._given)
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         before = graph._root._kept.get(node.handle)
         graph._keep(node.handle, both)  # before the call, so that the objects are alive even after an interrupt
         try:
-            given.change(graph, handle, node._given)
+            given.change(graph, handle)
         except Exception:
             # A kernel takes several calls, of which the first ones may have been accepted: make them as they were.
             known = node._given
-            if given.packed is None or known is not None and attempt(known.change, graph, handle, None):
+            if given.packed is None or known is not None and attempt(known.change, graph, handle):
                 graph._keep(node.handle, before)
             raise
         graph._keep(node.handle, given.kept)
@@ -126,11 +127,12 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
+    given.check_options(node.graph, handles[1], node._given, executable=True)
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()
     try:
-        given.change_executable(node.graph, *handles, node._given)
+        given.change_executable(node.graph, *handles)
     except Exception:
         executable._kept[node.handle] = before
         executable._changed()
