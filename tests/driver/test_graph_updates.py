@@ -878,6 +878,22 @@ def test_options_of_a_kernel_node_that_a_graph_did_not_add(device, word, made, o
         graph.close()
 
 
+def test_options_that_a_kernel_node_got_after_the_executable_graph_was_made(device, graph, step, word):
+    cooperative = step.kernel.configure(grid=1, block=1, cooperative=True)
+    with device.stream() as stream, stream.capture() as captured:
+        step.kernel.launch(word, 1, grid=1, block=1, stream=stream)
+    for node in (graph.kernel(step, word, 1), graph.embed(captured).child.nodes[0]):
+        with graph.instantiate() as executable:
+            node.update(cooperative, word, 1)
+            with pytest.raises(ValueError, match="options of a kernel node.*cannot be changed"):
+                executable[node].update(cooperative, word, 2)
+            if node.graph is graph:  # (what an embedded node was like is not known any more)
+                executable[node].update(step, word, 2)
+        with graph.instantiate() as executable:
+            executable[node].update(cooperative, word, 2)
+    captured.close()
+
+
 def test_a_texture_of_a_node(device, graph, word, step):
     with device.texture(device.upload(array.array("f", [1.0, 2.0]))) as texture:
         with pytest.raises(TypeError, match="Event"):

@@ -6659,9 +6659,17 @@ CORRECTIONS = [
         "a sixth reading",
         "an executable graph ran a kernel that was captured without the cluster of the launch that it was given",
         "gpu/graphs/node_parameters.py",
-        old="        options = self._options_of(graph._primary.driver, node) if before is None else before.options\n",
-        new="        options = self.options if before is None else before.options\n",
+        old="        options = self._options_of(graph._primary.driver, node) if known is None else known\n",
+        new="        options = self.options if known is None else known\n",
         test="driver/test_graph_updates.py::test_options_of_a_kernel_node_that_a_graph_did_not_add[old0-new0-captured]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a kernel of an executable graph ran without the option that its node got after the executable graph was made",
+        "gpu/graphs/updates.py",
+        old="    known = executable._options.get(node.handle)\n",
+        new="    known = None if node._given is None else node._given.options\n",
+        test="driver/test_graph_updates.py::test_options_that_a_kernel_node_got_after_the_executable_graph_was_made",
     ),
 ]
 

@@ -125,9 +125,9 @@ class Given:
                 found[number] = bytes(value)
         return found
 
-    def check_options(self, graph: Graph, node: object, before: Given | None, executable: bool = False) -> None:
-        """Refuse a kernel whose options a node cannot get; `before` is what the node does, or None if not known."""
-        options = self._options_of(graph._primary.driver, node) if before is None else before.options
+    def check_options(self, graph: Graph, node: object, known: dict[int, bytes] | None, executable: bool) -> None:
+        """Refuse a kernel whose options a node cannot get; `known` are those of the node, or None if not known."""
+        options = self._options_of(graph._primary.driver, node) if known is None else known
         if executable and options != self.options:
             raise ValueError(
                 "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "

@@ -100,7 +100,8 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         handle = cuda_h.CUgraphNode(node.handle)
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
-        given.check_options(graph, handle, node._given)
+        earlier = node._given
+        given.check_options(graph, handle, None if earlier is None else earlier.options, False)
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         before = graph._root._kept.get(node.handle)
         graph._keep(node.handle, both)  # before the call, so that the objects are alive even after an interrupt
@@ -108,8 +109,7 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
             given.change(graph, handle)
         except Exception:
             # A kernel takes several calls, of which the first ones may have been accepted: make them as they were.
-            known = node._given
-            if given.packed is None or known is not None and attempt(known.change, graph, handle):
+            if given.packed is None or earlier is not None and attempt(earlier.change, graph, handle):
                 graph._keep(node.handle, before)
             raise
         graph._keep(node.handle, given.kept)
@@ -127,7 +127,10 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
-    given.check_options(node.graph, handles[1], node._given, executable=True)
+    known = executable._options.get(node.handle)
+    if known is None and node._given is not None and given.options:
+        known = {}  # the node was changed after the executable graph was made, so its options there are not known
+    given.check_options(node.graph, handles[1], known, True)
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()
@@ -180,6 +183,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
             found.result or result.value,
         ) from None
     executable._kept = dict(graph._root._kept)
+    executable._note_options(graph._root)
     executable._changed()
 
 
