@@ -567,6 +567,19 @@ def test_a_recorded_kernel_has_no_name_after_its_module(device, word, graph):
     assert graph.debug_dot().startswith("digraph")
 
 
+def test_what_is_captured_after_a_look_at_the_graph_is_noticed_when_it_is_closed(device, graph, step, word):
+    loaded = device.load(graph_kernels.STEP)
+    with device.stream() as stream, stream.capture(into=graph):
+        step.kernel.launch(word, 1, grid=1, block=1, stream=stream)
+        graph.debug_dot()
+        loaded["step"].launch(word, 2, grid=1, block=1, stream=stream)
+    loaded.close()
+    with device.graph() as outer:
+        for look in (graph.debug_dot, graph.clone, lambda: outer.embed(graph)):
+            with pytest.raises(rawcuda.Closed, match="Module closed"):
+                look()
+
+
 def test_memory_that_is_allocated_in_a_capture(device, word):
     with device.stream() as stream:
         with stream.capture() as graph:

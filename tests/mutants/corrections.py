@@ -6671,6 +6671,14 @@ CORRECTIONS = [
         new="    known = None if node._given is None else node._given.options\n",
         test="driver/test_graph_updates.py::test_options_that_a_kernel_node_got_after_the_executable_graph_was_made",
     ),
+    Correction(
+        "a sixth reading",
+        "debug_dot() in a capture hid that what was captured after it was closed",
+        "gpu/graphs/node_parameters.py",
+        old="        root._owners = None if is_growing else owners\n",
+        new="        root._owners = owners\n",
+        test="driver/test_graph_updates.py::test_what_is_captured_after_a_look_at_the_graph_is_noticed_when_it_is_closed",
+    ),
 ]
 
 

@@ -209,9 +209,12 @@ def refuse_closed(owners: Iterable[Owned]) -> None:
 def check_open(graph: Graph) -> None:
     """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed."""
     root = graph._root
-    if root._owners is None:
-        root._owners = tuple({id(owner): owner for owner in owners_in(things_in(root._kept.values()))}.values())
-    refuse_closed(root._owners)
+    owners, recording = root._owners, root._recording()
+    if owners is None:
+        is_growing = recording is not None and recording.is_in_progress  # (asked first: it may end now)
+        owners = tuple({id(owner): owner for owner in owners_in(things_in(root._kept.values()))}.values())
+        root._owners = None if is_growing else owners
+    refuse_closed(owners)
 
 
 def _check_device(graph: Graph | Executable, primary: Any, what: str) -> None:
