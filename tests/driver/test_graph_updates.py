@@ -418,9 +418,11 @@ def test_a_host_function_does_not_wait_for_the_lock_of_a_graph(device, graph, st
     """The thread that has it may wait for the function."""
     graph.kernel(step, word, 1)
     executable, raised = graph.instantiate(), []
+    of_graph = graph.empty, lambda: graph.nodes, graph.launch, graph.upload, graph.instantiate
+    uses = *of_graph, executable.launch, executable.upload
 
     def function():
-        for use in (graph.empty, lambda: graph.nodes, executable.launch):
+        for use in uses:
             try:
                 use()
             except rawcuda.InvalidUse as error:
@@ -429,7 +431,7 @@ def test_a_host_function_does_not_wait_for_the_lock_of_a_graph(device, graph, st
     with device.stream() as stream, graph._lock, executable._lock:
         stream.call(function)
         stream.synchronize()
-    assert raised == [True] * 3
+    assert raised == [True] * len(uses)
     executable.close()
 
 

@@ -72,7 +72,7 @@ class Executable(Owned):
         self._handle = None
         self._primary, self._graph = graph._primary, ref(graph)
         self._lock = free_after_fork(_thread.RLock())
-        with graph._lock:
+        with graph._asking():
             self._make(graph, flags)
 
     def _make(self, graph: Graph, flags: int) -> None:
@@ -174,6 +174,8 @@ class Executable(Owned):
         raises  Closed  as launch()
         """
         calls, argument = self._primary.calls, queue_of(work_handle(stream))
+        if serving:  # as in launch()
+            self._primary.driver.check_thread("cuGraphUpload")
         with self._lock:  # another thread may change what the nodes use
             self._check_open()
             calls.cuGraphUpload(cuda_h.CUgraphExec(self.handle), argument)

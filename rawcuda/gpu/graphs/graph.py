@@ -261,7 +261,7 @@ class Graph(Owned):
     def _instantiated(self) -> Executable:
         """Return the executable graph for launch(); make another one if this graph was changed."""
         self.handle
-        with self._lock:
+        with self._asking():
             own = self._executable
             if own is None or own._version != self._version:
                 # Another thread may be launching the old one: after its last use, the next drain() destroys it.
