@@ -9,7 +9,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-cuda_h, ownership = module("headers.cuda_h"), module("ownership")
+cuda_h, ownership, ordering = module("headers.cuda_h"), module("ownership"), module("gpu.memory.ordering")
 
 
 @pytest.fixture
@@ -85,6 +85,27 @@ def test_memory_whose_last_export_is_dropped(device, foreign, captured, form):
         with device.current():
             rawcuda.cu.cuStreamSynchronize(foreign)
         assert target.tolist() == [3] * 16
+
+
+@pytest.mark.parametrize("use", ["launch of a graph", "wait of the CPU"])
+def test_a_stream_of_other_software_is_asked_once(device, use):
+    """It may stand for a current stream, which is another one the next time."""
+    asked = []
+
+    class Current:
+        def __cuda_stream__(self):
+            asked.append(self)
+            return 0, stream.handle
+
+    with device.stream() as stream, device.graph() as graph, device.allocate(16) as memory:
+        graph.fill(memory, 1)
+        with graph.instantiate() as executable:
+            if use == "launch of a graph":
+                executable.launch(Current())
+            else:
+                ordering.finish_given(Current())
+            stream.synchronize()
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("after", ["it raises", "it names the legacy stream", "it names another stream"])

@@ -6706,6 +6706,22 @@ CORRECTIONS = [
         test="driver/test_graph_updates.py::test_a_host_function_does_not_wait_for_the_lock_of_a_graph",
         hangs=True,
     ),
+    Correction(
+        "a sixth reading",
+        "a launch of a graph asked a stream object of another library twice",
+        "gpu/graphs/executable.py",
+        old="home_of(stream if isinstance(stream, StreamHandle) else queue, self._primary)",
+        new="home_of(stream, self._primary)",
+        test="driver/test_foreign_streams.py::test_a_stream_of_other_software_is_asked_once[launch of a graph]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a wait of the CPU asked a stream object of another library twice",
+        "gpu/memory/ordering.py",
+        old="homes = [home_of(handle, some)]",
+        new="homes = [home_of(stream, some)]",
+        test="driver/test_foreign_streams.py::test_a_stream_of_other_software_is_asked_once[wait of the CPU]",
+    ),
 ]
 
 

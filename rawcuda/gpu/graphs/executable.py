@@ -131,7 +131,8 @@ class Executable(Owned):
     def _launch(self, stream: object) -> None:
         queue = work_handle(stream)  # (this may run code, which may close this graph)
         executable = cuda_h.CUgraphExec(self.handle)
-        home = home_of(stream, self._primary)  # the end of the launch is an event there
+        # The end of the launch is an event there. (An object of other software is asked only once.)
+        home = home_of(stream if isinstance(stream, StreamHandle) else queue, self._primary)
         self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)
         if capturing:
