@@ -2793,7 +2793,7 @@ CORRECTIONS = [
         "gpu/graphs/graph.py",
         old="                os.unlink(path)\n            except FileNotFoundError:\n",
         new="                path.strip()\n            except FileNotFoundError:\n",
-        test="driver/test_graph_nodes.py::test_an_interrupt_of_debug_dot_leaves_nothing[os.chmod]",
+        test="driver/test_graph_nodes.py::test_an_interrupt_of_debug_dot_leaves_nothing[os.open]",
     ),
     Correction(
         "an attack of an hour",
@@ -6721,6 +6721,14 @@ CORRECTIONS = [
         old="homes = [home_of(handle, some)]",
         new="homes = [home_of(stream, some)]",
         test="driver/test_foreign_streams.py::test_a_stream_of_other_software_is_asked_once[wait of the CPU]",
+    ),
+    Correction(
+        "a sixth reading",
+        "another user could open the file of debug_dot() before its mode was changed",
+        "gpu/graphs/graph.py",
+        old="os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))",
+        new="os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)), os.chmod(path, 0o600)",
+        test="driver/test_graph_nodes.py::test_no_other_user_can_open_the_file_of_debug_dot",
     ),
 ]
 

@@ -569,8 +569,7 @@ class Graph(Owned):
         locate.refuse_planted(folder, private=True)  # the driver opens the file by its path, and follows a link there
         path = os.path.join(folder, f"{secrets.token_hex(16)}.dot")  # known before: an interrupt leaves no file
         try:
-            with open(path, "x"):
-                os.chmod(path, 0o600)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # no other user can ever open it
             with self._asking():
                 check_open(self)  # the driver reads the names of functions
                 self._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(self.handle), os.fsencode(path), flags)
