@@ -893,6 +893,42 @@ def test_options_of_a_kernel_node_that_a_graph_did_not_add(device, word, made, o
         graph.close()
 
 
+def test_new_arguments_are_those_of_the_kernel_of_the_executable_graph(device, graph, step, word):
+    """Its node and that of the graph may have different kernels."""
+    if not device.attribute("CLUSTER_LAUNCH"):
+        pytest.skip("the device has no clusters")
+    with device.load(graph_kernels.CLUSTER) as loaded, device.graph() as alike:
+        other = loaded["cluster"].configure(grid=1, block=1)
+        node = graph.kernel(step, word, 1)
+        alike.kernel(other, word)
+
+        def run_with(start):
+            word.fill(start)
+            run(executable, device)
+            return word.tolist()
+
+        with graph.instantiate() as executable:
+            node.update(other, word)
+            executable[node].update(word, 3)
+            assert run_with(7) == [73]
+            executable[node].update(other, word)
+            node.update(step, word, 1)
+            executable[node].update(word)
+            assert run_with(7) == [1]
+            with pytest.raises(TypeError, match="2 were given"):
+                executable[node].update(word, 3)
+            executable[node].update(word)
+            executable.update(graph)
+            executable[node].update(word, 4)
+            assert run_with(7) == [74]
+            executable.update(alike)
+            with pytest.raises(TypeError, match="from an update.. of a whole executable graph"):
+                executable[node].update(word, 4)
+            executable[node].update(step, word, 5)
+            executable[node].update(word, 6)
+            assert run_with(7) == [76]
+
+
 def test_options_that_a_kernel_node_got_after_the_executable_graph_was_made(device, graph, step, word):
     cooperative = step.kernel.configure(grid=1, block=1, cooperative=True)
     with device.stream() as stream, stream.capture() as captured:

@@ -6667,7 +6667,7 @@ CORRECTIONS = [
         "a sixth reading",
         "a kernel of an executable graph ran without the option that its node got after the executable graph was made",
         "gpu/graphs/updates.py",
-        old="    known = executable._options.get(node.handle)\n",
+        old="    known = None if earlier is None else earlier.options\n",
         new="    known = None if node._given is None else node._given.options\n",
         test="driver/test_graph_updates.py::test_options_that_a_kernel_node_got_after_the_executable_graph_was_made",
     ),
@@ -6729,6 +6729,14 @@ CORRECTIONS = [
         old="os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))",
         new="os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)), os.chmod(path, 0o600)",
         test="driver/test_graph_nodes.py::test_no_other_user_can_open_the_file_of_debug_dot",
+    ),
+    Correction(
+        "a sixth reading",
+        "new arguments of a node of an executable graph were given to the kernel of the node of the graph",
+        "gpu/graphs/updates.py",
+        old="_read(node, executable._given.get(node.handle), args, named)",
+        new="_read(node, node._given, args, named)",
+        test="driver/test_graph_updates.py::test_new_arguments_are_those_of_the_kernel_of_the_executable_graph",
     ),
 ]
 

@@ -52,7 +52,7 @@ class Executable(Owned):
         "_version",
         "_nodes",
         "_kept",
-        "_options",
+        "_given",
         "_captured",
         "_keeping",
         "_contexts",
@@ -82,17 +82,12 @@ class Executable(Owned):
             raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
         self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
-        self._options: dict[object, dict[int, bytes]] = {}
-        self._note_options(graph)
+        self._given = dict(graph._given)  # what the nodes do here, as far as it is known; those of the graph may change
         self._changed()
         self._check_open()  # the driver must not see a function of a module that is closed
         with explained(graph, _ONE):
             make(self, EXECUTABLE, self._primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
         self._nodes = node_handles(graph)  # for the error of an update with other nodes
-
-    def _note_options(self, graph: Graph) -> None:
-        """Note the options of the nodes that a graph has added: the nodes of the graph may get others later."""
-        self._options.update({key: given.options for key, given in graph._given.items()})
 
     def _changed(self) -> None:
         """Forget what was collected from `_kept`, which has changed; the next launch collects it again."""
@@ -197,7 +192,7 @@ class Executable(Owned):
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
         with unless_inside(self._lock):
             super().close()
-            self._kept = {}
+            self._kept, self._given = {}, {}
             self._changed()
         if dropped:
             drain()

@@ -50,17 +50,20 @@ _READERS: dict[str, Callable[..., Given]] = {
 }
 
 
-def _read(node: Node, args: tuple[object, ...], named: dict[str, Any]) -> Given:
-    """Read new parameters for a node; its kind cannot change."""
+def _read(node: Node, given: Given | None, args: tuple[object, ...], named: dict[str, Any]) -> Given:
+    """Read new parameters for a node; its kind cannot change.
+
+    given  what it does now, or None if that is not known
+    """
     graph = node.graph
     if node.kind == "kernel":
-        given = node._given
         first = args[0] if args else None
         if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
             if given is None or given.launch is None:
                 raise TypeError(
-                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout: give "
-                    "update() a Launch and the arguments, or add another node"
+                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout, or got "
+                    "its kernel from an update() of a whole executable graph: give update() a Launch and the "
+                    "arguments, or add another node"
                 )
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
@@ -96,11 +99,11 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
     """Change what a node of a graph does."""
     graph = node.graph
     with graph._changing((*args, *named.values())):
-        given = _read(node, args, named)
+        earlier = node._given
+        given = _read(node, earlier, args, named)
         handle = cuda_h.CUgraphNode(node.handle)
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
-        earlier = node._given
         given.check_options(graph, handle, None if earlier is None else earlier.options, False)
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         before = graph._root._kept.get(node.handle)
@@ -120,27 +123,31 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
     """Change what a node of an executable graph does in later launches."""
     graph = node.graph
     with graph._changing((*args, *named.values())):
-        given = _read(node, args, named)
+        given = _read(node, executable._given.get(node.handle), args, named)
         with executable._lock:
             _set(executable, node, given)
 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
-    known = executable._options.get(node.handle)
+    earlier = executable._given.pop(node.handle, None)  # not known after an interrupt
+    known = None if earlier is None else earlier.options
     if known is None and node._given is not None and given.options:
         known = {}  # the node was changed after the executable graph was made, so its options there are not known
-    given.check_options(node.graph, handles[1], known, True)
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()
     try:
+        given.check_options(node.graph, handles[1], known, True)
         given.change_executable(node.graph, *handles)
     except Exception:
         executable._kept[node.handle] = before
+        if earlier is not None:
+            executable._given[node.handle] = earlier
         executable._changed()
         raise
     executable._kept[node.handle] = given.kept
+    executable._given[node.handle] = given
     executable._changed()
 
 
@@ -160,8 +167,9 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
 def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
     node_parameters.check_open(graph)
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
-    before = dict(executable._kept)
+    before, given = dict(executable._kept), executable._given
     executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
+    executable._given = {}
     executable._changed()
     found = cuda_h.CUgraphExecUpdateResultInfo()
     node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
@@ -171,7 +179,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
         else:
             driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
     except CudaError as error:
-        executable._kept = before
+        executable._kept, executable._given = before, given
         executable._changed()
         if error.code != GRAPH_EXEC_UPDATE_FAILURE:
             raise
@@ -183,7 +191,8 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
             found.result or result.value,
         ) from None
     executable._kept = dict(graph._root._kept)
-    executable._note_options(graph._root)
+    if graph is executable._graph():  # (with another graph, the driver finds out which nodes belong together)
+        executable._given = dict(graph._given)
     executable._changed()
 
 
