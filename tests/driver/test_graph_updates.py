@@ -1,10 +1,14 @@
 """Changes of graphs: of executable graphs, whole and by node, clones, captures into a graph, and conditional nodes."""
 
 import array
+import contextlib
 import gc
 import itertools
+import os
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -433,6 +437,38 @@ def test_a_host_function_does_not_wait_for_the_lock_of_a_graph(device, graph, st
         stream.synchronize()
     assert raised == [True] * len(uses)
     executable.close()
+
+
+def test_an_interrupt_of_a_question_leaves_no_lock_locked(graph):
+    """Also at a line of the standard library, and while the traceback keeps what its frames refer to."""
+    kept, left, lock, folder = [], 0, graph._lock, os.path.dirname(module("gpu.graphs.graph").__file__)
+
+    def interrupt(frame, event, argument):
+        nonlocal left
+        if frame.f_code.co_filename == contextlib.__file__ or os.path.dirname(frame.f_code.co_filename) == folder:
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return interrupt
+
+    def is_free():
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: lock.acquire(timeout=1) and not lock.release()).result()
+
+    graph.empty()
+    for number in itertools.count(1):
+        left, before = number, sys.gettrace()
+        try:
+            sys.settrace(interrupt)
+            graph.nodes
+            break
+        except KeyboardInterrupt as error:
+            kept.append(error)
+        finally:
+            sys.settrace(before)
+        assert is_free()
+    assert len(kept) > 10
 
 
 def test_an_interrupt_at_the_end_of_a_capture_leaves_no_stream_captured(device, step, word, monkeypatch):

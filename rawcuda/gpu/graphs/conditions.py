@@ -64,7 +64,8 @@ class Condition(SetOnce):
             if not 0 <= default < 2**32:
                 raise ValueError(f"default={worded(default)}: a condition is a number from 0 to 2**32-1")
         handle = ctypes.c_uint64()
-        with graph._changing():
+        with graph._changing(), graph._primary.current():
+            graph._refuse_recording()
             context = cuda_h.CUcontext(graph._primary.handle)
             flags = 0 if default is None else 1  # CU_GRAPH_COND_ASSIGN_DEFAULT
             driver.cuGraphConditionalHandleCreate(

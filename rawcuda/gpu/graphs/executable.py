@@ -72,7 +72,7 @@ class Executable(Owned):
         self._handle = None
         self._primary, self._graph = graph._primary, ref(graph)
         self._lock = free_after_fork(_thread.RLock())
-        with graph._asking():
+        with graph._asking(), graph._primary.current():
             self._make(graph, flags)
 
     def _make(self, graph: Graph, flags: int) -> None:

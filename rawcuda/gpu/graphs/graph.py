@@ -34,13 +34,12 @@ from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
 from .node_parameters import check_open
-from .nodes import Node, add, array_of, check_node, node_at, node_handles, path, word
-from .recording import Recording, changing, no_recording
+from .nodes import Node, add, array_of, check_node, node_at, node_handles, nodes_at, path, word
+from .recording import Recording, no_recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any
 
@@ -261,7 +260,7 @@ class Graph(Owned):
     def _instantiated(self) -> Executable:
         """Return the executable graph for launch(); make another one if this graph was changed."""
         self.handle
-        with self._asking():
+        with self._asking(), self._primary.current():
             own = self._executable
             if own is None or own._version != self._version:
                 # Another thread may be launching the old one: after its last use, the next drain() destroys it.
@@ -434,8 +433,8 @@ class Graph(Owned):
         calls   cuGraphGetNodes
         """
         self.handle  # raises Closed
-        with self._asking():
-            return [node_at(self, found) for found in node_handles(self)]
+        with self._asking(), self._primary.current():
+            return nodes_at(self, node_handles(self))
 
     @property
     def edges(self) -> list[tuple[Node, Node]]:
@@ -443,8 +442,11 @@ class Graph(Owned):
 
         calls   cuGraphGetEdges, cuGraphGetEdges_v2
         """
-        with self._asking():
-            return [(node_at(self, first), node_at(self, second)) for first, second in self._edges()]
+        with self._asking(), self._primary.current():
+            return self._ends()
+
+    def _ends(self) -> list[tuple[Node, Node]]:
+        return [(node_at(self, first), node_at(self, second)) for first, second in self._edges()]
 
     def _edges(self) -> list[tuple[int, int]]:
         driver, handle, count = self._primary.driver, cuda_h.CUgraph(self.handle), ctypes.c_size_t()
@@ -468,7 +470,8 @@ class Graph(Owned):
         calls   cuGraphAddDependencies, cuGraphAddDependencies_v2
         raises  ValueError  the edge exists, or would create a cycle; a node of another graph
         """
-        with self._changing():
+        with self._changing(), self._primary.current():
+            self._refuse_recording()
             check_node(self, first, "first")
             check_node(self, second, "second")
             if first in second.pred:
@@ -487,7 +490,8 @@ class Graph(Owned):
         calls   cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2
         raises  ValueError  there is no such edge
         """
-        with self._changing():
+        with self._changing(), self._primary.current():
+            self._refuse_recording()
             check_node(self, first, "first")
             check_node(self, second, "second")
             try:
@@ -517,7 +521,8 @@ class Graph(Owned):
             raise ValueError(f"{self!r} belongs to a node: clone the graph of that node")
         made = Graph.__new__(Graph)
         made._prepare(self._primary, self.device)
-        with self._changing():
+        with self._changing(), self._primary.current():
+            self._refuse_recording()
             self._clone(made)
         return made
 
@@ -541,7 +546,7 @@ class Graph(Owned):
         if not isinstance(node, Node):
             raise TypeError(f"find() needs a node of the graph that was cloned, not {a_kind(node)}")
         found, original = cuda_h.CUgraphNode(), cuda_h.CUgraphNode(node.handle)
-        with self._asking():
+        with self._asking(), self._primary.current():
             try:
                 self._primary.driver.cuGraphNodeFindInClone(byref(found), original, cuda_h.CUgraph(self.handle))
             except InvalidUse:
@@ -570,7 +575,7 @@ class Graph(Owned):
         path = os.path.join(folder, f"{secrets.token_hex(16)}.dot")  # known before: an interrupt leaves no file
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # no other user can ever open it
-            with self._asking():
+            with self._asking(), self._primary.current():
                 check_open(self)  # the driver reads the names of functions
                 self._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(self.handle), os.fsencode(path), flags)
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -605,17 +610,35 @@ class Graph(Owned):
         """Add a node; `what` names the function of graphs/node_parameters.py that reads the arguments."""
         return add(self, what, after, given, named)
 
-    def _changing(self, given: Iterable[object] = ()) -> AbstractContextManager[None]:
-        """Return a with block in which only this thread may use the CUgraph; refuse it during a capture.
-
-        given   the arguments of a node; a graph among them, which becomes a child graph, is protected, too
-        """
+    def _changing(self) -> Any:
+        """Return the lock for a change of the CUgraph, as _asking(); call _refuse_recording() in the with block."""
         self.handle  # raises Closed
-        return changing(self._root, given, refused=True)
+        return self._asking()
 
-    def _asking(self) -> AbstractContextManager[None]:
-        """Return a with block in which only this thread may use the CUgraph."""
-        return changing(self._root)
+    def _locks(self, given: Iterable[object]) -> tuple[Any, Any]:
+        """Return the lock of _changing(), and that of a graph or node among the arguments of the change.
+
+        Every thread takes the two in the same order: another one may embed this graph in that one, or free its memory.
+        """
+        graphs = [each.graph if isinstance(each, Node) else each for each in given]
+        other = next((each for each in graphs if isinstance(each, Graph)), self)
+        first, second = sorted((self._changing(), other._root._lock), key=id)
+        return first, second
+
+    def _asking(self) -> Any:
+        """Return the lock for a use of the CUgraph; refuse a host function, for which a launch that has it may wait.
+
+        The with block stands where the lock is used, `with graph._asking(), graph._primary.current():`. An interrupt at
+        a line of Python between the two would leave the lock locked.
+        """
+        self._primary.driver.check_thread("a graph")
+        return self._root._lock
+
+    def _refuse_recording(self) -> None:
+        """Refuse a change during a capture into this graph; called with the lock, before which one may begin."""
+        recording = self._root._recording()
+        if recording is not None and recording.is_in_progress:
+            raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
 
     def _changed(self) -> None:
         """Record a change, so that the next launch instantiates this graph again."""

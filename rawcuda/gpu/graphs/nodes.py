@@ -27,6 +27,7 @@ from .updates import set_executable_node, set_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from ctypes import _SimpleCData
     from typing import Any, Callable, NoReturn
 
@@ -50,6 +51,7 @@ __all__ = [
     "dependencies",
     "handles",
     "node_at",
+    "nodes_at",
     "path",
     "word",
 ]
@@ -130,7 +132,7 @@ class Node:
     def number(self) -> int:
         """Return the place among the graph's nodes; raises Closed as `handle` does."""
         handle = self.handle
-        with self.graph._asking():
+        with self.graph._asking(), self.graph._primary.current():
             return node_handles(self.graph).index(handle)
 
     @property
@@ -169,19 +171,14 @@ class Node:
         if is_destroyed:
             return
         root = graph._root
-        with graph._changing(), explained(graph, "cannot lose a node: build another graph"):
+        with graph._changing(), graph._primary.current(), explained(graph, "cannot lose a node: build another graph"):
+            graph._refuse_recording()
             handle = self._handle
             if handle is None:  # another thread has destroyed it
                 return
             inner = _inside(self)
             graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
-            for node in (self, *inner):
-                gone, node._handle = node._handle or 0, None
-                root._nodes.pop(gone, None)
-                given = root._given.pop(gone, None)
-                if given is not None:
-                    root._given.pop(given.once, None)
-                graph._keep(gone, None)
+            _forget(root, (self, *inner))
             if not count_nodes(root):
                 root._kept.clear()  # also what captures have used
                 root._changed()
@@ -217,7 +214,7 @@ class ChildNode(Node):
         known = getattr(self, "_child", None)
         if known is None:
             handle, graph = cuda_h.CUgraph(), self.graph
-            with graph._asking():
+            with graph._asking(), graph._primary.current():
                 graph._primary.driver.cuGraphChildGraphNodeGetGraph(cuda_h.CUgraphNode(self.handle), byref(handle))
             known = self._child = handle.value or 0
         return _graph_in(self, known)
@@ -249,7 +246,7 @@ class AllocationNode(Node):
         known = getattr(self, "_known", None)
         if known is None:
             found, graph = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS(), self.graph
-            with graph._asking():
+            with graph._asking(), graph._primary.current():
                 node = cuda_h.CUgraphNode(self.handle)
                 graph._primary.driver.cuGraphMemAllocNodeGetParams(node, byref(found))
             known = self._known = found.dptr, found.bytesize
@@ -337,6 +334,17 @@ def _graph_in(node: Any, handle: int) -> Graph:
     return found
 
 
+def _forget(root: Graph, nodes: Iterable[Node]) -> None:
+    """Forget nodes that were destroyed, and what they used."""
+    for node in nodes:
+        gone, node._handle = node._handle or 0, None
+        root._nodes.pop(gone, None)
+        given = root._given.pop(gone, None)
+        if given is not None:
+            root._given.pop(given.once, None)
+        root._keep(gone, None)
+
+
 def _inside(node: Node) -> list[Node]:
     """Return the nodes of the graphs in a node, also in nodes of these."""
     graphs: tuple[Graph, ...] = ()
@@ -388,7 +396,7 @@ class ExecutableNode:
 
     def _call(self, symbol: str, *arguments: object) -> None:
         graph = self.node.graph
-        with graph._asking(), self.executable._lock:
+        with graph._asking(), self.executable._lock, graph._primary.current():
             executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
@@ -467,7 +475,9 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
     what    the name of the function of node_parameters.py that reads the arguments
     """
     handle, key = cuda_h.CUgraphNode(), object()
-    with graph._changing((*given, *named.values())):
+    first, second = graph._locks((*given, *named.values()))
+    with first, second, graph._primary.current():
+        graph._refuse_recording()
         others = dependencies(graph, after)
         read = getattr(node_parameters, what)(graph, *given, **named)
         graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt
@@ -520,7 +530,7 @@ def count_nodes(graph: Graph) -> int:
     calls   cuGraphGetNodes
     """
     count = ctypes.c_size_t()
-    with graph._asking():
+    with graph._asking(), graph._primary.current():
         graph._primary.calls.cuGraphGetNodes(as_argument(graph.handle), None, byref(count))
     return count.value
 
@@ -546,6 +556,11 @@ def node_at(graph: Graph, handle: int) -> Node:
     return found
 
 
+def nodes_at(graph: Graph, found: Iterable[int]) -> list[Node]:
+    """Return the Node objects of handles."""
+    return [node_at(graph, handle) for handle in found]
+
+
 def _kernel_name(node: Node) -> str | None:
     """Return the name of the kernel that a recorded node launches, if the driver knows it.
 
@@ -559,7 +574,7 @@ def _kernel_name(node: Node) -> str | None:
     if not driver.has("cuFuncGetName") or not driver.has("cuGraphKernelNodeGetParams_v2"):
         return ""
     found = cuda_h.CUDA_KERNEL_NODE_PARAMS()
-    with graph._asking():
+    with graph._asking(), graph._primary.current():
         try:
             node_parameters.check_open(graph)
         except Closed:
@@ -586,5 +601,5 @@ def _neighbours(node: Node, symbol: str) -> list[Node]:
         else:
             getattr(driver, symbol)(handle, array, count)
 
-    with graph._asking():
-        return [node_at(graph, found) for found in handles(ask)]
+    with graph._asking(), graph._primary.current():
+        return nodes_at(graph, handles(ask))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
-from contextlib import contextmanager
 from time import monotonic, sleep
 
 from ...arguments import as_choice
@@ -32,17 +31,17 @@ from ..core.points import (
     waiting,
 )
 from ..core.stream_arguments import StreamHandle
-from .nodes import Node, array_of, count_nodes, dependencies
+from .nodes import array_of, count_nodes, dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Any, NoReturn
 
     from ...gpu.graphs.graph import Graph
 
-__all__ = ["Recording", "changing", "no_recording"]
+__all__ = ["Recording", "no_recording"]
 
 # After this time, the call of a thread that waits for a context has begun: a capture does not disturb it.
 _PATIENCE_S = 0.25
@@ -110,7 +109,8 @@ class Recording:
                 "stream of the graph's device"
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
-        with graph._changing():
+        with graph._changing(), graph._primary.current():
+            graph._refuse_recording()
             self._nodes = count_nodes(graph)
             nodes = dependencies(graph, self._after)
             array = array_of(nodes)
@@ -246,22 +246,3 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording of {self.stream!r} into {self.graph!r}>"
-
-
-@contextmanager
-def changing(root: Graph, given: Iterable[object] = (), *, refused: bool = False) -> Iterator[None]:
-    """Hold the lock and the context of a graph in a with block, and that of a graph or node among these arguments.
-
-    Every thread takes two locks in the same order: another one may embed `root` in that graph, or free its memory.
-
-    refused  whether this is refused during a capture into the graph, which may begin before the locks are taken
-    """
-    root._primary.driver.check_thread("a graph")  # a host function must not wait for the lock: a launch may wait for it
-    graphs = [each.graph if isinstance(each, Node) else each for each in given]
-    inner = next((each for each in graphs if isinstance(each, type(root))), root)
-    first, second = sorted((root._lock, inner._root._lock), key=id)
-    with first, second, root._primary.current():
-        recording = root._recording()
-        if refused and recording is not None and recording.is_in_progress:
-            raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
-        yield

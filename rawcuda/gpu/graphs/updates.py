@@ -98,7 +98,9 @@ def _check_given(node: Node, read: Callable[..., Given], args: tuple[object, ...
 def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of a graph does."""
     graph = node.graph
-    with graph._changing((*args, *named.values())):
+    first, second = graph._locks((*args, *named.values()))
+    with first, second, graph._primary.current():
+        graph._refuse_recording()
         earlier = node._given
         given = _read(node, earlier, args, named)
         handle = cuda_h.CUgraphNode(node.handle)
@@ -122,7 +124,9 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
 def set_executable_node(executable: Executable, node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of an executable graph does in later launches."""
     graph = node.graph
-    with graph._changing((*args, *named.values())):
+    first, second = graph._locks((*args, *named.values()))
+    with first, second, graph._primary.current():
+        graph._refuse_recording()
         given = _read(node, executable._given.get(node.handle), args, named)
         with executable._lock:
             _set(executable, node, given)
@@ -160,7 +164,8 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
     if not hasattr(type(graph), "instantiate"):
         raise TypeError(f"update() needs a Graph, not {a_kind(graph)}")
     node_parameters._check_device(executable, graph._primary, repr(graph))
-    with graph._changing(), executable._lock:
+    with graph._changing(), executable._lock, graph._primary.current():
+        graph._refuse_recording()
         _update(executable, graph, node_at)
 
 
