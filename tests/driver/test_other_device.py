@@ -304,6 +304,16 @@ def test_an_argument_closes_the_memory_of_an_earlier_one(device: Any, type: str,
     device.synchronize()
 
 
+@pytest.mark.parametrize("kind", ["texture", "surface"])
+def test_an_argument_closes_the_texture_of_an_earlier_one(device: Any, kind: str) -> None:
+    kernel = device.load(KERNEL.format(type="u64"))["k"]
+    array = device.array(4, "f4", surface=True)
+    passed = device.texture(array) if kind == "texture" else device.surface(array)
+    with pytest.raises(rawcuda.Closed, match="^kernel k: parameter 'a': .* is closed"):
+        kernel.launch(passed, ClosingArray(passed, device.zeros(4, "u4")), grid=1, block=1)
+    device.synchronize()
+
+
 CALLS = [
     ("device", lambda memory, stream: stream.write_value(memory, Closing(memory, stream))),
     ("device", lambda memory, stream: stream.wait_value(memory, Closing(memory, stream))),

@@ -6747,6 +6747,14 @@ CORRECTIONS = [
         "            with self._root._lock:\n                yield\n\n        return held()\n",
         test="driver/test_graph_updates.py::test_an_interrupt_of_a_question_leaves_no_lock_locked",
     ),
+    Correction(
+        "a sixth reading",
+        "a launch gave the driver a texture that the code of a later argument had closed",
+        "gpu/kernels/launch.py",
+        old="isinstance(argument, (Memory, Description, Passed))",
+        new="isinstance(argument, (Memory, Description))",
+        test="driver/test_other_device.py::test_an_argument_closes_the_texture_of_an_earlier_one[texture]",
+    ),
 ]
 
 

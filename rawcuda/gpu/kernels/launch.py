@@ -76,7 +76,7 @@ from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import hold_back
 from ..streams.stream import Stream, retain, work_handle
 from .configuration import config_of, why_refused
-from .declared_parameters import In
+from .declared_parameters import In, Passed
 from .packing import RAN, Kept, table_for
 from .parameters import Slot
 
@@ -498,11 +498,12 @@ class Prepared:
         for number, argument in enumerate(arguments):
             while isinstance(argument, In):
                 argument = argument.exporter
-            if isinstance(argument, (Memory, Description)):
+            slot = self.packing.slots[number]
+            if isinstance(argument, (Memory, Description, Passed)):
                 try:
-                    argument.ptr
+                    argument._pass(slot) if isinstance(argument, Passed) else argument.ptr
                 except Closed as error:
-                    error.args = (f"{self.packing.slots[number].place}: {error}",)
+                    error.args = (f"{slot.place}: {error}",)
                     raise
         kept[:] = [thing for thing in kept if thing is not RAN]
 
