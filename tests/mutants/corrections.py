@@ -6652,7 +6652,7 @@ CORRECTIONS = [
         "gpu/graphs/node_parameters.py",
         old="        root._owners = None if is_growing else owners\n",
         new="        root._owners = owners\n",
-        test="driver/test_graph_updates.py::test_what_is_captured_after_a_look_at_the_graph_is_noticed_when_it_is_closed",
+        test="driver/test_graph_updates.py::test_what_is_captured_after_debug_dot_is_noticed_when_it_is_closed",
     ),
     Correction(
         "a sixth reading",

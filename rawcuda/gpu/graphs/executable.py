@@ -82,7 +82,7 @@ class Executable(Owned):
             raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
         self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
-        self._given = dict(graph._given)  # what the nodes do here, as far as it is known; those of the graph may change
+        self._given = dict(graph._given)  # those of the graph may change
         self._changed()
         self._check_open()  # the driver must not see a function of a module that is closed
         with explained(graph, _ONE):
@@ -126,7 +126,7 @@ class Executable(Owned):
     def _launch(self, stream: object) -> None:
         queue = work_handle(stream)  # (this may run code, which may close this graph)
         executable = cuda_h.CUgraphExec(self.handle)
-        # The end of the launch is an event there. (An object of other software is asked only once.)
+        # The end of the launch is an event there.
         home = home_of(stream if isinstance(stream, StreamHandle) else queue, self._primary)
         self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)

@@ -574,7 +574,7 @@ class Graph(Owned):
         locate.refuse_planted(folder, private=True)  # the driver opens the file by its path, and follows a link there
         path = os.path.join(folder, f"{secrets.token_hex(16)}.dot")  # known before: an interrupt leaves no file
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # no other user can ever open it
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # for no other user
             with self._asking(), self._primary.current():
                 check_open(self)  # the driver reads the names of functions
                 self._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(self.handle), os.fsencode(path), flags)
@@ -616,9 +616,9 @@ class Graph(Owned):
         return self._asking()
 
     def _locks(self, given: Iterable[object]) -> tuple[Any, Any]:
-        """Return the lock of _changing(), and that of a graph or node among the arguments of the change.
+        """Return the lock of _changing(), and that of a graph or node among the arguments, in the order of all threads.
 
-        Every thread takes the two in the same order: another one may embed this graph in that one, or free its memory.
+        Another one may embed this graph in that one, or free its memory.
         """
         graphs = [each.graph if isinstance(each, Node) else each for each in given]
         other = next((each for each in graphs if isinstance(each, Graph)), self)
@@ -628,14 +628,13 @@ class Graph(Owned):
     def _asking(self) -> Any:
         """Return the lock for a use of the CUgraph; refuse a host function, for which a launch that has it may wait.
 
-        The with block stands where the lock is used, `with graph._asking(), graph._primary.current():`. An interrupt at
-        a line of Python between the two would leave the lock locked.
+        It is for `with graph._asking(), graph._primary.current():`. An interrupt between the two would leave it locked.
         """
         self._primary.driver.check_thread("a graph")
         return self._root._lock
 
     def _refuse_recording(self) -> None:
-        """Refuse a change during a capture into this graph; called with the lock, before which one may begin."""
+        """Refuse a change during a capture into this graph, which may begin before the lock is taken."""
         recording = self._root._recording()
         if recording is not None and recording.is_in_progress:
             raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")

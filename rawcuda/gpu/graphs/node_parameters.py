@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
-_DECISIVE = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION
+_DECISIVE = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION: what a kernel computes may depend on them
 _UNSET = bytes(64), struct.pack("<3I52x", 1, 1, 1)  # their values for a kernel without them
 
 
@@ -108,10 +108,9 @@ class Given:
             raise
 
     def _options_of(self, driver: Driver, node: object) -> dict[int, bytes]:
-        """Ask for the options of a kernel node that was captured or embedded, or that other software has added.
+        """Ask for the options of a kernel node that was captured, embedded, or added by other software.
 
-        The defaults of the other options differ from driver to driver; without one of these two, a kernel may compute
-        something else.
+        Of the others, drivers have different defaults.
 
         calls   cuGraphKernelNodeGetAttribute
         """
@@ -126,7 +125,7 @@ class Given:
         return found
 
     def check_options(self, graph: Graph, node: object, known: dict[int, bytes] | None, executable: bool) -> None:
-        """Refuse a kernel whose options a node cannot get; `known` are those of the node, or None if not known."""
+        """Refuse options that a node cannot get; `known` are those that it has, or None."""
         options = self._options_of(graph._primary.driver, node) if known is None else known
         if executable and options != self.options:
             raise ValueError(

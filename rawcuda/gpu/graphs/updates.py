@@ -61,9 +61,8 @@ def _read(node: Node, given: Given | None, args: tuple[object, ...], named: dict
         if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
             if given is None or given.launch is None:
                 raise TypeError(
-                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout, or got "
-                    "its kernel from an update() of a whole executable graph: give update() a Launch and the "
-                    "arguments, or add another node"
+                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout, or the "
+                    "whole executable graph was updated: give update() a Launch and the arguments, or add another node"
                 )
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
@@ -134,10 +133,10 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
-    earlier = executable._given.pop(node.handle, None)  # not known after an interrupt
+    earlier = executable._given.pop(node.handle, None)
     known = None if earlier is None else earlier.options
     if known is None and node._given is not None and given.options:
-        known = {}  # the node was changed after the executable graph was made, so its options there are not known
+        known = {}  # the node was changed after the executable graph was made
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()

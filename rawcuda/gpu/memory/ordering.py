@@ -550,7 +550,7 @@ def finish_given(stream: object, *things: Any) -> None:
     if handle > PER_THREAD:
         some = some_context()
         some.open()
-        homes = [home_of(handle, some)]  # (the stream object may name another one if it is asked again)
+        homes = [home_of(handle, some)]  # (an object may name another one if asked again)
     for home in homes:
         refuse_capture(home, handle, _AT_ONCE)
     for thing in things:
