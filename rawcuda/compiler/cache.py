@@ -50,9 +50,11 @@ _INCLUDE = re.compile(
 _CLOCK = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__")  # macros for the time of the compilation
 _FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
-# Options that name files which are not read here, or define a macro that looks for headers or at the time
+# Options that name files which are not read here, such as another host compiler, or define a macro that looks for
+# headers or at the time
 _UNREAD = re.compile(
-    r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)|__has_|__(?:DATE|TIME)"
+    r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|ccbin|compiler-bindir|(?:create-|use-)?pch)"
+    r"|__has_|__(?:DATE|TIME)"
 )
 _MOST_PLACES = 50_000
 
@@ -251,6 +253,8 @@ def _options(request: Request, complete: bool) -> list[str]:
             options += os.environ.get(name, "").split()
         for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
             options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
+        if os.environ.get("NVCC_CCBIN"):
+            options.append("-ccbin")
     if any(_UNREAD.search(option) for option in options):
         raise _Unknown
     return options

@@ -1164,9 +1164,13 @@ def test_what_is_not_understood_is_not_cached(compilations: list[Any], tmp_path:
         (["--use-pch=FILE"], ""),
         (["--use-pch", "FILE"], ""),
         ([], "NVCC_APPEND_FLAGS=-optf FILE"),
+        (["-ccbin=gcc-12"], ""),
+        (["-ccbin", "gcc-12"], ""),
+        (["--compiler-bindir=/opt/gcc/bin"], ""),
+        ([], "NVCC_CCBIN=gcc-12"),
     ],
 )
-def test_options_in_a_file_that_is_not_read_are_not_cached(
+def test_options_with_files_that_are_not_read_are_not_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], variable: str
 ) -> None:
     if variable:

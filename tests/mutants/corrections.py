@@ -6755,6 +6755,23 @@ CORRECTIONS = [
         new="isinstance(argument, (Memory, Description))",
         test="driver/test_other_device.py::test_an_argument_closes_the_texture_of_an_earlier_one[texture]",
     ),
+    Correction(
+        "a sixth reading",
+        "the cache does not notice another host compiler that an option names",
+        "compiler/cache.py",
+        old="|ccbin|compiler-bindir|",
+        new="|",
+        test="driver/test_compile.py::test_options_with_files_that_are_not_read_are_not_cached[options10-]",
+    ),
+    Correction(
+        "a sixth reading",
+        "the cache does not notice another host compiler that NVCC_CCBIN names",
+        "compiler/cache.py",
+        old='if os.environ.get("NVCC_CCBIN"):',
+        new="if False:",
+        test="driver/test_compile.py::"
+        "test_options_with_files_that_are_not_read_are_not_cached[options11-NVCC_CCBIN=gcc-12]",
+    ),
 ]
 
 
