@@ -91,6 +91,13 @@ def test_names_give_the_newest_address_that_a_version_has(client):
 # -- primary contexts
 
 
+def _green(client):
+    """Make a green context of all multiprocessors of the first device."""
+    resource = ctypes.create_string_buffer(512)
+    client.do("cuDeviceGetDevResource", 0, resource, 1)
+    return client.get("cuGreenCtxCreate", client.get("cuDevResourceGenerateDesc", resource, 1), 0, 1)
+
+
 def _state(client, device=0):
     flags, active = ctypes.c_uint(), ctypes.c_int()
     client.do("cuDevicePrimaryCtxGetState", device, flags, active)
@@ -147,18 +154,37 @@ def test_a_green_context_that_goes_leaves_a_context_that_is_retained_meanwhile(c
     descriptor = ctypes.c_uint64()
     client.do("cuDevResourceGenerateDesc", descriptor, _resource(client), 1)
     green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+
+    green = _green(client)
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
     destroy = lambda: client.code("cuGreenCtxDestroy", green)  # noqa: E731
     assert client.during_a_kernel(destroy, lambda: client.code("cuDevicePrimaryCtxRetain", OUT, 0)) == [0, 0]
     assert _state(client) == (0, 1) and client.code("cuMemAlloc_v2", OUT, 16) == 0
 
 
+def test_the_streams_of_a_destroyed_green_context_can_only_be_destroyed(client):
+    """And what they capture is invalidated: nobody could end the capture, which forbids allocations."""
+    context = client.emulator._machine.devices[0].primary
+    number = len(context.streams)
+    green = _green(client)
+    captures, joined, idle = (client.get("cuGreenCtxStreamCreate", green, 1, 0) for _ in range(3))
+    client.do("cuStreamBeginCapture_v2", captures, 0)
+    event = client.event()
+    client.do("cuEventRecord", event, captures)
+    client.do("cuStreamWaitEvent", joined, event, 0)
+    client.do("cuGreenCtxDestroy", green)
+    client.allocate(16)
+    for stream in (captures, joined, idle):
+        assert client.code("cuStreamEndCapture", stream, OUT) == client.code("cuStreamSynchronize", stream) == 400
+        assert "green context" in client.emulator.explain(400)
+        client.do("cuStreamDestroy_v2", stream)
+        assert client.code("cuStreamDestroy_v2", stream) == 400
+    assert len(context.streams) == number
+
+
 def test_what_a_green_context_may_wait_for(client):
     """Also for events of other contexts, but not for what is captured; a refusal breaks the capture."""
-    resource, descriptor = ctypes.create_string_buffer(512), ctypes.c_uint64()
-    client.do("cuDeviceGetDevResource", 0, resource, 1)
-    client.do("cuDevResourceGenerateDesc", descriptor, resource, 1)
-    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    green = _green(client)
     event, stream = client.event(), client.stream()
     client.do("cuStreamBeginCapture_v2", stream, 2)
     client.do("cuEventRecord", event, stream)

@@ -6772,6 +6772,22 @@ CORRECTIONS = [
         test="driver/test_compile.py::"
         "test_options_with_files_that_are_not_read_are_not_cached[options11-NVCC_CCBIN=gcc-12]",
     ),
+    Correction(
+        "a sixth reading",
+        "a green context that is destroyed leaves the captures of its streams, which nobody can end",
+        "emulator/entries/hardware/green_entries.py",
+        old="        if stream.capture is not None:\n            stream.capture.drop(stream)\n",
+        new="        pass\n",
+        test="emulator/test_contexts.py::test_the_streams_of_a_destroyed_green_context_can_only_be_destroyed",
+    ),
+    Correction(
+        "a sixth reading",
+        "a stream can be used after its green context was destroyed",
+        "emulator/machine/machine.py",
+        old="            if stream.green is not None and stream.green.handle not in self.handles:\n",
+        new="            if False:\n",
+        test="emulator/test_contexts.py::test_the_streams_of_a_destroyed_green_context_can_only_be_destroyed",
+    ),
 ]
 
 

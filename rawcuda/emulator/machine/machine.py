@@ -413,6 +413,8 @@ class Machine:
             stream = self.get(Stream, handle)
             if stream.context.state:
                 raise Refused(stream.context.state)
+            if stream.green is not None and stream.green.handle not in self.handles:
+                raise Refused(400, f"the green context of stream {handle:#x} was destroyed: destroy the stream, too")
             return stream
         thread = self.thread()
         if (handle or thread.null) == 2:

@@ -173,13 +173,14 @@ def create(machine: Machine, address: int, handle: int, device: int, flags: int)
 
 @entry("cuGreenCtxDestroy(CUgreenCtx hCtx)", since=12040)
 def destroy(machine: Machine, handle: int) -> None:
-    """Destroy a green context; its streams cannot be used or destroyed afterwards, and are reported as leaks."""
+    """Destroy a green context; its streams can only be destroyed afterwards. What they capture is invalidated."""
     green = machine.get(GreenContext, handle)
     for stream in green.pending():
         machine.queues.complete(stream.last)
     machine.get(GreenContext, handle)  # another thread may have destroyed it meanwhile
     for stream in green.pending():
-        machine.handles.pop(stream.handle, None)
+        if stream.capture is not None:
+            stream.capture.drop(stream)
     green.context.streams.pop(green.own.ident, None)
     green.context.owned.pop(handle, None)
     del machine.handles[handle]
