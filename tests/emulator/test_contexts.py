@@ -291,6 +291,26 @@ def test_nothing_stays_of_a_destroyed_context(client, disables):
     assert client.code("cuCtxSetCurrent", own) == client.code("cuMemcpyPeer", 0, own, 0, own, 0) == 709
 
 
+def test_a_library_keeps_nothing_of_destroyed_contexts(client):
+    image = f"{HEAD}.visible .entry k() {{ ret; }}".encode()
+    library = client.get("cuLibraryLoadData", image, 0, 0, 0, 0, 0, 0)
+    kernel = client.get("cuLibraryGetKernel", library, b"k")
+    first = client.get("cuLibraryGetModule", library)
+    own = client.get("cuCtxCreate_v2", 0, 1)
+    module = client.get("cuLibraryGetModule", library)
+    context = weakref.ref(client.emulator._machine.handles[own])
+    client.do("cuCtxDestroy_v2", own)
+    gc.collect()
+    assert context() is None and client.get("cuLibraryGetModule", library) == first != module
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    client.do("cuCtxSetCurrent", client.get("cuDevicePrimaryCtxRetain", 0))
+    assert client.get("cuLibraryGetModule", library) not in (first, module)
+    assert client.get("cuFuncGetModule", client.get("cuKernelGetFunction", kernel))
+    client.do("cuLibraryUnload", library)
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert not client.live()
+
+
 def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):
     own = client.get("cuCtxCreate_v4", bytes(24), 0, 0)  # parameters that say nothing
     client.do("cuCtxDestroy_v2", own)

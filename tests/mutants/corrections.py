@@ -6788,6 +6788,14 @@ CORRECTIONS = [
         new="            if False:\n",
         test="emulator/test_contexts.py::test_the_streams_of_a_destroyed_green_context_can_only_be_destroyed",
     ),
+    Correction(
+        "a sixth reading",
+        "a library keeps the modules of destroyed contexts",
+        "emulator/entries/code/modules.py",
+        old="            self.part_of.modules.pop(self.context, None)\n",
+        new="            pass\n",
+        test="emulator/test_contexts.py::test_a_library_keeps_nothing_of_destroyed_contexts",
+    ),
 ]
 
 

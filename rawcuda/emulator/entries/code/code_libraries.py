@@ -39,7 +39,7 @@ class Library:
         self.handle = 0
         self.machine, self.image, self.options = machine, image, options
         self._names: list[str] | None = None
-        self.modules: dict[Context, Module] = {}
+        self.modules: dict[Context, Module] = {}  # each until it is closed, at the latest with its context
         self.kernels: dict[str, LibraryKernel] = {}
 
     @property
@@ -54,7 +54,7 @@ class Library:
         context = self.machine.context()
         self.names  # refuses wrong text
         known = self.modules.get(context)
-        if known is not None and known.handle in self.machine.handles:
+        if known is not None:
             return known
         made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
         made.part_of = self
@@ -64,8 +64,7 @@ class Library:
 
     def is_loaded(self) -> bool:
         """Tell whether the module in the current context exists."""
-        known = self.modules.get(self.machine.context())
-        return known is not None and known.handle in self.machine.handles
+        return self.machine.context() in self.modules
 
     def function_of(self, name: str) -> Function:
         """Return the function of a kernel in the current context."""
@@ -144,9 +143,9 @@ def unload(machine: Machine, handle: int) -> None:
         if not context.state:
             machine.queues.complete_context(context)
     library = machine.get(Library, handle)  # another thread may have unloaded it meanwhile, or used it first elsewhere
-    for context, module in library.modules.items():
-        if machine.handles.get(module.handle) is module and not context.state:
-            del machine.handles[module.handle]
+    for context, module in list(library.modules.items()):
+        if not context.state:
+            machine.handles.pop(module.handle, None)
             context.owned.pop(module.handle, None)
             module.close()
     for kernel in library.kernels.values():

@@ -168,6 +168,8 @@ class Module:
 
     def close(self) -> None:
         """Free the variables and destroy the functions."""
+        if self.part_of is not None:
+            self.part_of.modules.pop(self.context, None)
         for function in self.functions.values():
             self.machine.handles.pop(function.handle, None)
         for variable in self.code.allocations:
