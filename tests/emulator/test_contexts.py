@@ -226,6 +226,21 @@ def test_reset_takes_everything_and_leaves_the_retains(client):
     assert not any(client.emulator.live_handles().values())
 
 
+def test_a_reset_ends_the_retains_of_green_contexts(client):
+    """Their handles are gone, so that nobody could release them."""
+    for _ in range(3):
+        green = _green(client)
+        client.do("cuDevicePrimaryCtxReset_v2", 0)
+        assert client.code("cuGreenCtxDestroy", green) == 400
+        assert client.emulator.live_handles()["context"] == 1 and _state(client) == (0, 0)
+    green = _green(client)
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert _state(client) == (0, 1)  # the green context retains it
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert _state(client) == (0, 0) and client.code("cuDevicePrimaryCtxRelease_v2", 0) == 201
+    assert client.code("cuGreenCtxDestroy", green) == 400 and not client.emulator.live_handles()["context"]
+
+
 @pytest.mark.parametrize("mode", ["lazy", "random"])
 def test_pending_work_is_done_before_a_context_goes(mode):
     client = Client(mode)

@@ -6796,6 +6796,14 @@ CORRECTIONS = [
         new="            pass\n",
         test="emulator/test_contexts.py::test_a_library_keeps_nothing_of_destroyed_contexts",
     ),
+    Correction(
+        "a sixth reading",
+        "a reset leaves the retains of green contexts, which nobody can release",
+        "emulator/entries/hardware/green_entries.py",
+        old="            self.device.retained -= 1\n",
+        new="            pass\n",
+        test="emulator/test_contexts.py::test_a_reset_ends_the_retains_of_green_contexts",
+    ),
 ]
 
 

@@ -52,6 +52,11 @@ class GreenContext:
         self.streams = [stream for stream in self.streams if not stream.closed or stream.queue]
         return [self.own, *self.streams]
 
+    def close(self) -> None:
+        """Give back the retain of the primary context, which ends before this green context is destroyed."""
+        if self.device.retained:  # else the program has released more often than it has retained
+            self.device.retained -= 1
+
 
 def _written(device: Device, mask: int, call: int) -> bytes:
     count = bin(mask).count("1")
