@@ -6280,7 +6280,7 @@ CORRECTIONS = [
         "a sixth attack",
         "what a graph used was released while its launch on a stream of another device was pending",
         "gpu/graphs/executable.py",
-        old="for other in self._contexts - {home}:",
+        old="for other in {self._primary, *self._elsewhere} - {home}:",
         new="for other in ():",
         test="driver/test_other_device.py::test_a_launch_of_a_graph_is_waited_for_on_each_device_that_works_for_it"
         "[captured(launch)-memory.close()]",
@@ -6471,8 +6471,8 @@ CORRECTIONS = [
         "a sixth attack",
         "a node copies page-locked memory whose pool gives the device no access by a kernel",
         "gpu/core/context.py",
-        old='if working is None or side.kind != "device" and not ours:',
-        new='if working is None or side.kind != "device":',
+        old='if side.kind != "device" and not ours:',
+        new='if side.kind != "device":',
         test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
     ),
     Correction(

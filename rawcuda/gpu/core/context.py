@@ -518,9 +518,12 @@ def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
     word  for a remedy: "stream" or "graph"
     side  that of the view or the Memory
     """
-    working, owner = worker._primary, thing if isinstance(thing, Bytes) else thing._owner
+    working = worker._primary
+    if working is None:
+        return
+    owner = thing if isinstance(thing, Bytes) else thing._owner
     ours = isinstance(owner, Bytes)  # (page-locked and managed memory of a pool is only for the devices that it names)
-    if working is None or side.kind != "device" and not ours:
+    if side.kind != "device" and not ours:
         return
     there = side.primary.ordinal
     if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there, thing.ptr):

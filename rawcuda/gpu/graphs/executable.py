@@ -55,14 +55,14 @@ class Executable(Owned):
         "_given",
         "_captured",
         "_keeping",
-        "_contexts",
+        "_elsewhere",
         "_owners",
         "_lock",
     )
 
     _captured: tuple[object, ...]
     _keeping: tuple[object, ...]
-    _contexts: set[PrimaryContext]  # of the devices that do the work
+    _elsewhere: set[PrimaryContext]  # of the other devices that do a part of the work
     _owners: tuple[Owned, ...] | None  # None: they have to be collected from `_kept`
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
@@ -92,7 +92,7 @@ class Executable(Owned):
     def _changed(self) -> None:
         """Forget what was collected from `_kept`, which has changed; the next launch collects it again."""
         self._captured = self._keeping = ()
-        self._contexts = set()
+        self._elsewhere = set()
         self._owners = None
 
     def _collect(self) -> None:
@@ -101,7 +101,7 @@ class Executable(Owned):
         Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
         """
         self._captured = (self._primary, *things_in(self._kept.values()))
-        self._contexts = {each for each in self._captured if type(each) is PrimaryContext}
+        self._elsewhere = {each for each in self._captured if type(each) is PrimaryContext} - {self._primary}
         self._keeping = tuple([each for each in self._captured if not _is_waited_for(each)])
         self._owners = tuple({id(owner): owner for owner in owners_in(self._captured)}.values())
 
@@ -136,7 +136,8 @@ class Executable(Owned):
             keeping = self._keeping
         try:
             calls.cuGraphLaunch(executable, argument)
-            self._keep(home, queue, keeping, release_of(stream))
+            if keeping or self._elsewhere or home is not self._primary:
+                self._keep(home, queue, keeping, release_of(stream))
         except CudaError:  # the driver has refused the launch, or its end was waited for
             raise
         except BaseException:  # the driver may have accepted the launch before the interrupt
@@ -151,7 +152,7 @@ class Executable(Owned):
         """
         if keeping:
             retain(home, queue, keeping, release)
-        for other in self._contexts - {home}:
+        for other in {self._primary, *self._elsewhere} - {home}:
             if other._handle is None or capture_number(home.calls, queue) is not None:
                 continue
             try:
