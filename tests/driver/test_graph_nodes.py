@@ -265,6 +265,41 @@ def test_memory_that_lives_in_a_graph(device, graph, step):
         graph.free(made)
 
 
+def test_the_memory_of_a_node_is_closed_with_its_graph(device, graph, step):
+    """In each use: a launch of a view took the address."""
+    made = graph.allocate(4)
+    graph.free(made, after=graph.fill(made.memory, 0, after=made))
+    memory = made.memory
+    view = memory.view("uint32")
+    uses = [
+        lambda: step(view, 1),
+        lambda: step(view[:1], 1),
+        lambda: step(memory, 1),
+        lambda: step(rawcuda.In(view), 1),
+        lambda: view.fill(1),
+        lambda: rawcuda.copy(view, bytes(4)),
+        lambda: device.graph().kernel(step, view, 1),
+        lambda: made.memory.ptr,
+    ]
+    run(graph, device, 1)
+    graph.close()
+    for use in uses:
+        with pytest.raises(rawcuda.Closed):
+            use()
+    assert memory.closed
+
+
+def test_a_closed_graph_is_destroyed_after_the_last_export_of_its_memory(device, graph):
+    made = graph.allocate(4)
+    lease, calls = made.memory.lease(), []
+    with rawcuda.trace(lambda call: calls.append(getattr(call, "name", ""))):
+        graph.close()
+        assert "cuGraphDestroy" not in calls
+        del lease
+        module("ownership").drain()
+    assert calls.count("cuGraphDestroy") == 1
+
+
 def test_memory_that_outlives_the_launch(device, graph):
     made = graph.allocate(16)
     graph.fill(made.memory, 7, after=made)

@@ -19,10 +19,10 @@ from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate, is_serving
 from ..core.context import attempt, forget_peers, held_contexts
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
+from ..core.leases import Lender
 from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
 from ..kernels.module import Module
-from ..memory.leases import Lender
 from ..memory.memory import Memory
 from .peers import forget_links
 

@@ -27,9 +27,10 @@ from ...errors import Closed, CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts, free_after_fork
-from ...ownership import Owned, drain, dropped, invalidate, unless_inside
+from ...ownership import drain, dropped, invalidate, unless_inside
 from ..core.context import PrimaryContext, no_device, primary_of
 from ..core.handles import CLONE, GRAPH, make, shown_handle
+from ..core.leases import Lender
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from ...gpu.graphs.nodes import AllocationNode, ChildNode, ConditionalNode
     from ...gpu.streams.stream import Event
+    from ...ownership import Owned
     from .node_parameters import Given
 
 __all__ = ["Graph"]
@@ -55,7 +57,7 @@ _RECORDED = object()  # the key of what a recording keeps; every other key is th
 
 @hinted
 @facts("stream", "device")
-class Graph(Owned):
+class Graph(Lender):
     """Work that is launched as a whole: nodes, and the edges that say which node waits for which.
 
     A with block captures the work of a stream:
@@ -140,6 +142,7 @@ class Graph(Owned):
         self._given: dict[object, Given] = {}  # also by what only one node may do
         self._nodes: dict[int, ref[Node]] = {}
         self._version = 0  # counts changes
+        self._borrowers = {}  # the memory of its allocation nodes
         self._owners: tuple[Owned, ...] | None = None  # what must be open; None: it has to be collected from `_kept`
         self._executable: Executable | None = None
         # The capture into this graph that is in progress. The with block alone keeps it, so that one which an
@@ -663,7 +666,7 @@ class Graph(Owned):
         if dropped:
             drain()
 
-    def _closing(self) -> None:
+    def _closing(self) -> bool:
         invalidate()
         recording = self._root._recording()
         if recording is not None and (self._outer is None or recording.graph is self):
@@ -672,6 +675,7 @@ class Graph(Owned):
         if own is not None:
             self._executable = None
             own.close()
+        return super()._closing()
 
     def __repr__(self) -> str:
         if self._state == "built":

@@ -254,11 +254,11 @@ class AllocationNode(Node):
 
     @property
     def memory(self) -> Memory:
-        """Return the memory; close() does not free it: use Graph.free(), or release() after a launch."""
+        """Return the memory, which is closed with the graph; that does not free it: use Graph.free() or release()."""
         found = getattr(self, "_memory", None)
         if found is None:
             address, nbytes = self._parameters()
-            found = self._memory = gpu.borrowed(self.graph.device, address, nbytes, self.graph)
+            found = self._memory = gpu.borrowed(self.graph.device, address, nbytes, self.graph._root)
         return found  # type: ignore[no-any-return]
 
     def release(self, stream: object = None) -> None:

@@ -19,7 +19,7 @@ from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...ownership import drain, dropped, invalidate
 from ..core.calls import relaxed
-from ..memory.leases import Lender
+from ..core.leases import Lender
 from . import image
 from .module import Logs, Module, loaded_with_logs, other_names, read_code
 

@@ -32,7 +32,7 @@ from ...ownership import invalidate
 from ..core.calls import reworded
 from ..core.context import is_device, no_device
 from ..core.handles import MODULE, make, shown_handle
-from ..memory.leases import Lender
+from ..core.leases import Lender
 from ..memory.memory import ManagedMemory, Memory
 from . import image
 from .declared_parameters import declared

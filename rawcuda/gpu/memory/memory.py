@@ -33,9 +33,9 @@ from ..core.context import (
     primary_of,
 )
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
+from ..core.leases import Lease, Lender
 from ..core.points import finish_context, sweep
 from ..core.stream_arguments import PER_THREAD, Ordering, StreamHandle, is_lasting, noted_form
-from .leases import Lease, Lender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
 """What keeps bytes after the close() of their owner, and what is closed with it.
 
 What it is   `Lease`, which every export, every graph and some work holds; and `Lender`, an owner of bytes that other
-             objects borrow: a Memory, a module with its variables, a library with its modules.
+             objects borrow: a Memory, a module with its variables, a library with its modules, a graph with the
+             memory of its allocation nodes.
 How          An owner that is closed closes what borrows from it. If there are leases, of its own or of borrowers, the
              release goes to another lease, to which all of them refer: the bytes are freed after the last one.
-Read next    memory.py
+Read next    ../memory/memory.py
 """
 
 from __future__ import annotations
