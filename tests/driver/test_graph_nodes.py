@@ -946,6 +946,16 @@ def test_no_node_is_added_while_a_capture_into_the_graph_begins(device):
         assert len(graph.nodes) == 1 and "is in progress" in raised[0]
 
 
+def test_a_second_capture_into_a_graph_leaves_the_first_one_in_progress(device, graph):
+    with device.stream() as stream, device.stream() as other, device.allocate(8) as memory:
+        with stream.capture(into=graph):
+            memory.fill(1, stream=stream)
+            for refused in (other.capture(into=graph).__enter__, graph.empty):
+                with pytest.raises(ValueError, match="is in progress"):
+                    refused()
+        assert len(graph.nodes) == 1
+
+
 @pytest.mark.parametrize("call", ["upload", "disable", "enable", "is_enabled"])
 def test_an_executable_graph_is_used_by_one_thread_at_a_time(device, monkeypatch, call):
     """The driver does not lock it."""

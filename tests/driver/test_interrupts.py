@@ -338,6 +338,47 @@ def test_an_exception_at_the_entry_of_each_function_leaves_no_capture(device: An
     assert nth > 10
 
 
+def test_an_exception_before_a_capture_into_a_graph_leaves_the_graph_usable(device: Any) -> None:
+    """At each line of __enter__(), and while the traceback, and with it the recording, is kept."""
+    code = module("gpu.graphs.recording").Recording.__enter__.__code__
+    left, x = [0], device.empty((8,), "float32")
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if frame.f_code is not code:
+            return None
+        if event == "line" and not cleans_up(frame):
+            left[0] -= 1
+            if left[0] == 0:
+                sys.settrace(None)
+                raise Injected
+        return trace
+
+    before, place, nth = sys.gettrace(), state(), 0
+    while left[0] <= 0:
+        nth += 1
+        left[0] = nth
+        graph, caught = device.graph(), None
+        with device.stream() as stream:
+            sys.settrace(trace)
+            try:
+                with stream.capture(into=graph):
+                    x.fill(1, stream=stream)
+            except Injected as error:
+                caught = error
+            finally:
+                sys.settrace(before)
+            put_back(place)
+            graph.empty()
+            graph.launch(stream)
+            with stream.capture(into=graph):
+                x.fill(2, stream=stream)
+            del caught
+            gc.collect()
+            owned.drain()
+        graph.close()
+    assert nth > 10
+
+
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None:
     world, sequence = World(device), SEQUENCES[name]

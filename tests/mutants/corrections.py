@@ -6812,6 +6812,22 @@ CORRECTIONS = [
         new="            own.close()\n        return False\n",
         test="driver/test_graph_nodes.py::test_the_memory_of_a_node_is_closed_with_its_graph",
     ),
+    Correction(
+        "a sixth reading",
+        "an interrupt before a capture into a graph has begun makes the graph unusable",
+        "gpu/graphs/recording.py",
+        old="            if graph._root._recording() is self:  # (another",
+        new='            if self._state == "over":  # (another',
+        test="driver/test_interrupts.py::test_an_exception_before_a_capture_into_a_graph_leaves_the_graph_usable",
+    ),
+    Correction(
+        "a sixth reading",
+        "a second capture into a graph, which is refused, ends the refusals during the first one",
+        "gpu/graphs/recording.py",
+        old="            if graph._root._recording() is self:  # (another",
+        new="            if True:  # (another",
+        test="driver/test_graph_nodes.py::test_a_second_capture_into_a_graph_leaves_the_first_one_in_progress",
+    ),
 ]
 
 

@@ -109,21 +109,22 @@ class Recording:
                 "stream of the graph's device"
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
-        with graph._changing(), graph._primary.current():
-            graph._refuse_recording()
-            self._nodes = count_nodes(graph)
-            nodes = dependencies(graph, self._after)
-            array = array_of(nodes)
-            graph._root._recording = ref(self)
-            graph._root._kept[object()] = self._kept  # what is recorded, also before an exception, stays in the graph
-            graph._changed()
-        begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
         try:
+            with graph._changing(), graph._primary.current():
+                graph._refuse_recording()
+                self._nodes = count_nodes(graph)
+                nodes = dependencies(graph, self._after)
+                array = array_of(nodes)
+                graph._root._recording = ref(self)
+                graph._root._kept[object()] = self._kept  # what is recorded, also before an exception, stays there
+                graph._changed()
+            begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
             self._begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p())
             return graph
         except BaseException:
             self._end(False)
-            self._state, graph._root._recording = "over", no_recording
+            if graph._root._recording() is self:  # (another capture into the graph may be in progress)
+                self._state, graph._root._recording = "over", no_recording
             raise
 
     def _begin(self, symbol: str, arguments: tuple[object, ...], result: object) -> None:
