@@ -8,6 +8,7 @@ import gc
 import importlib
 import os
 import pickle
+import sys
 import tempfile
 import threading
 import time
@@ -944,6 +945,38 @@ def test_no_node_is_added_while_a_capture_into_the_graph_begins(device):
         memory.fill(1, stream=stream)
         recording.__exit__(None, None, None)
         assert len(graph.nodes) == 1 and "is in progress" in raised[0]
+
+
+def test_a_node_with_graphs_nested_deep_is_destroyed(device, graph):
+    """Deeper than Python's stack, as far as the functions for nodes see it."""
+    inner, root = graph, device.graph()
+    inner.empty()
+    for _ in range(20):
+        outer = device.graph()
+        outer.embed(inner)
+        inner = outer
+    node = root.embed(inner)
+    inside = module("gpu.graphs.nodes")._inside(node)
+    assert len(inside) == 21 and inside[-1].kind == "empty"
+    depths = []
+
+    def trace(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.endswith(("nodes.py", "graph.py")):
+            names, above = 0, frame
+            while above is not None:
+                names += above.f_code is frame.f_code
+                above = above.f_back
+            depths.append(names)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        inside[-1].handle  # noqa: B018
+        node.destroy()
+    finally:
+        sys.settrace(before)
+    assert max(depths) < 4
+    assert inside[-1]._handle is None and not root.nodes
 
 
 def test_a_second_capture_into_a_graph_leaves_the_first_one_in_progress(device, graph):

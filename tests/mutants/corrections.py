@@ -6828,6 +6828,23 @@ CORRECTIONS = [
         new="            if True:  # (another",
         test="driver/test_graph_nodes.py::test_a_second_capture_into_a_graph_leaves_the_first_one_in_progress",
     ),
+    Correction(
+        "a sixth reading",
+        "a node with graphs nested deep is destroyed by functions that call themselves for each of them",
+        "gpu/graphs/nodes.py",
+        old="        found += [inner for graph in graphs for inner in graph.nodes]\n    return found[1:]\n",
+        new="        found += [one for graph in graphs for inner in graph.nodes for one in (inner, *_inside(inner))]\n"
+        "        break\n    return found[1:]\n",
+        test="driver/test_graph_nodes.py::test_a_node_with_graphs_nested_deep_is_destroyed",
+    ),
+    Correction(
+        "a sixth reading",
+        "the handle of a graph nested deep is found by functions that call each other for each of those around it",
+        "gpu/graphs/graph.py",
+        old="            if parent._handle is None or outer._handle is None:\n",
+        new="            if parent is self._parent:\n",
+        test="driver/test_graph_nodes.py::test_a_node_with_graphs_nested_deep_is_destroyed",
+    ),
 ]
 
 

@@ -164,8 +164,12 @@ class Graph(Lender):
         """Return the CUgraph; raises Closed before the capture and after close()."""
         if self._handle is None and self._state in ("new", "recording", "spoilt"):
             raise Closed(f"this Graph is {self._state}: its with block must capture work before it can be used")
-        if self._parent is not None:
-            self._parent.handle  # raises Closed
+        outer, parent = self, self._parent
+        while parent is not None:  # (no recursion: graphs may be nested deeper than Python's stack)
+            outer = parent.graph
+            if parent._handle is None or outer._handle is None:
+                parent.handle  # raises Closed
+            parent = outer._parent
         return super().handle
 
     # -- recording

@@ -347,13 +347,15 @@ def _forget(root: Graph, nodes: Iterable[Node]) -> None:
 
 def _inside(node: Node) -> list[Node]:
     """Return the nodes of the graphs in a node, also in nodes of these."""
-    graphs: tuple[Graph, ...] = ()
-    if isinstance(node, ChildNode):
-        graphs = (node.child,)
-    elif isinstance(node, ConditionalNode) and node._given is not None:
-        graphs = node.branches
-    found = [each for graph in graphs for each in graph.nodes]
-    return found + [inner for each in found for inner in _inside(each)]
+    found = [node]
+    for each in found:  # (the list grows meanwhile; graphs may be nested deeper than Python's stack)
+        graphs: tuple[Graph, ...] = ()
+        if isinstance(each, ChildNode):
+            graphs = (each.child,)
+        elif isinstance(each, ConditionalNode) and each._given is not None:
+            graphs = each.branches
+        found += [inner for graph in graphs for inner in graph.nodes]
+    return found[1:]
 
 
 class ExecutableNode:
