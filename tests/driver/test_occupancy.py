@@ -288,6 +288,18 @@ def test_facts_cannot_be_set_and_say_what_decides_them(add, name, words):
         setattr(add.attributes, name, 1)
 
 
+def test_kernels_of_one_function_have_one_limit_of_shared_memory(device, reverse):
+    """A launch requests what it needs, also after another Kernel object has lowered the limit."""
+    declared = reverse.module.kernel(reverse.name, ["uint32*"])
+    for one, other in ((reverse, declared), (declared, reverse)):
+        for lowers in (one, other):
+            one.configure(grid=1, block=32, shared_bytes=60000)
+            assert other.attributes.max_dynamic_shared_bytes >= 60000
+            lowers.attributes.max_dynamic_shared_bytes = 1024
+            one.configure(grid=1, block=32, shared_bytes=60000)
+            assert one.attributes.max_dynamic_shared_bytes >= 60000
+
+
 def test_more_dynamic_shared_memory(device, reverse):
     most = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
     reverse.attributes.max_dynamic_shared_bytes = most

@@ -6845,6 +6845,14 @@ CORRECTIONS = [
         new="            if parent is self._parent:\n",
         test="driver/test_graph_nodes.py::test_a_node_with_graphs_nested_deep_is_destroyed",
     ),
+    Correction(
+        "a sixth reading",
+        "a launch is refused after another Kernel object of its function has lowered the limit of shared memory",
+        "gpu/kernels/kernel.py",
+        old="there.get(self._known.function) or there.setdefault(self._known.function, Limits(self))",
+        new="Limits(self)",
+        test="driver/test_occupancy.py::test_kernels_of_one_function_have_one_limit_of_shared_memory",
+    ),
 ]
 
 

@@ -269,8 +269,7 @@ def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
     """
-    # a kernel with declared parameters may have requested more for the same function
-    if shared_bytes > kernel._fact(_MOST_DYNAMIC):
+    if shared_bytes > kernel._fact(_MOST_DYNAMIC):  # (other software may have requested more)
         kernel._set_fact(_MOST_DYNAMIC, shared_bytes)
     limits.granted = kernel._fact(_MOST_DYNAMIC)
     drain()

@@ -417,10 +417,12 @@ class Kernel:
         return self._idle.keep(key, deque()), (prepared, function_of(prepared))
 
     def _limits(self) -> Limits:
-        """Return the limits of this kernel, which are read at its first launch."""
+        """Return the limits of this kernel, which are read at its first launch; there is one object for a function."""
         limits = self._known.limits
         if limits is None:
-            limits = self._known.limits = Limits(self)
+            there = self.module._limits
+            limits = there.get(self._known.function) or there.setdefault(self._known.function, Limits(self))
+            self._known.limits = limits
         return limits
 
     def _prepare(self, shape: Shape, handle: int, stream: object, attributes: LaunchAttributes | None) -> Prepared:

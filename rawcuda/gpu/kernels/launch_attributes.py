@@ -110,8 +110,8 @@ class KernelAttributes:
         if 11 <= number <= 15:
             require(kernel, name, "CLUSTER_LAUNCH")
         self._set(name, number, _settable(kernel, name, number, value))
-        if number == 8 and kernel._known.limits is not None:
-            kernel._known.limits.granted = kernel._fact(8)
+        if number == 8:
+            kernel._limits().granted = kernel._fact(8)
 
     def _set(self, name: str, number: int, value: int) -> None:
         try:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ...images.mangled import CType
     from ...images.outline import Declaration
     from ..core.context import PrimaryContext
+    from .configuration import Limits
     from .signature import Parameter
 
 __all__ = ["Logs", "Module", "Variable", "loaded_with_logs", "read_code"]
@@ -101,6 +102,7 @@ class Module(Lender):
         "_names",
         "_other_names",
         "_functions",
+        "_limits",
         "_known",
         "_variables",
         "_written",
@@ -149,6 +151,7 @@ class Module(Lender):
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
+        self._limits: dict[int, Limits] = {}  # by the CUfunction: kernels with declared parameters have the same
         self._known: dict[str, Known] = {}  # no Kernel objects, which would make a cycle: they refer to their module
         self._variables = None
         self._written: dict[str, list[Any]] = {}  # as Variable._written, by name
