@@ -965,6 +965,39 @@ def test_new_arguments_are_those_of_the_kernel_of_the_executable_graph(device, g
             assert run_with(7) == [76]
 
 
+def test_what_nodes_of_child_graphs_do_is_not_guessed(device, graph, step, word):
+    """New arguments alone were given to another kernel than that of the node."""
+    with device.load(kernels.ADD) as loaded, device.graph() as inner, device.graph() as another:
+        three = [device.zeros(4, "float32") for _ in range(3)]
+        other = loaded["add"].configure(grid=1, block=1)
+        inner.kernel(step, word, 1)
+        another.kernel(other, *three, 1)
+        outer = graph.embed(inner)
+        node = outer.child.nodes[0]
+        node.update(step, word, 2)
+        clone = graph.clone()
+        node.update(other, *three, 1)
+        copied = clone.find(node)
+        with pytest.raises(TypeError, match="captured or embedded.*give update\\(\\) a Launch"):
+            copied.update(word, 3)
+        copied.update(step, word, 3)
+        copied.update(word, 4)
+        word.fill(7)
+        run(clone, device)
+        assert word.tolist() == [74]
+        with graph.instantiate() as executable:
+            executable[node].update(*three, 1)
+            executable[outer].update(inner)
+            with pytest.raises(TypeError, match="give update\\(\\) a Launch"):
+                executable[node].update(word, 3)
+            executable[node].update(step, word, 5)
+            executable[node].update(word, 6)
+            word.fill(7)
+            run(executable, device)
+            assert word.tolist() == [76]
+        clone.close()
+
+
 def test_options_that_a_kernel_node_got_after_the_executable_graph_was_made(device, graph, step, word):
     cooperative = step.kernel.configure(grid=1, block=1, cooperative=True)
     with device.stream() as stream, stream.capture() as captured:

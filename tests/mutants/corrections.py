@@ -6412,6 +6412,24 @@ CORRECTIONS = [
         test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
     ),
     Correction(
+        "a sixth attack",
+        "a node of a child graph of a clone is taken to do what that of the original does later",
+        "gpu/graphs/graph.py",
+        old="            return node_at(self, found.value or 0)\n\n    def debug_dot",
+        new="            if node._given is not None:\n"
+        "                self._root._given.setdefault(found.value or 0, node._given)\n"
+        "            return node_at(self, found.value or 0)\n\n    def debug_dot",
+        test="driver/test_graph_updates.py::test_what_nodes_of_child_graphs_do_is_not_guessed",
+    ),
+    Correction(
+        "a sixth attack",
+        "the nodes of a child graph that was replaced in an executable graph are taken to do what they did before",
+        "gpu/graphs/updates.py",
+        old='if given.kind == "graph":',
+        new="if False:",
+        test="driver/test_graph_updates.py::test_what_nodes_of_child_graphs_do_is_not_guessed",
+    ),
+    Correction(
         "a sixth reading",
         "a link in an exit handler waits for ever for a thread that has ended",
         "compiler/nvjitlink.py",

@@ -36,7 +36,7 @@ REGISTERS = {
     "gpu.devices.peers": "_links _Link.users",
     "gpu.devices.ranges": "_found",
     "gpu.graphs.graph": "Graph._kept Graph._given Graph._nodes",
-    "gpu.graphs.executable": "Executable._kept Executable._elsewhere",
+    "gpu.graphs.executable": "Executable._kept Executable._given Executable._elsewhere",
     "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
     "gpu.kernels.libraries": "Library._modules Library._borrowers",

@@ -193,7 +193,8 @@ class Executable(Owned):
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
         with unless_inside(self._lock):
             super().close()
-            self._kept, self._given = {}, {}
+            self._kept = {}
+            self._given = {}
             self._changed()
         if dropped:
             drain()

@@ -540,7 +540,10 @@ class Graph(Lender):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
         kept = dict(self._kept)
         for node in self.nodes:
-            made._keep(made.find(node).handle, kept.pop(node.handle, None))
+            copied, given = made.find(node).handle, node._given
+            made._keep(copied, kept.pop(node.handle, None))
+            if given is not None:
+                made._given[copied] = given
         # The nodes of child graphs: the clone's have other handles, and may later get these.
         made._kept.update({(key,): things for key, things in kept.items()})
 
@@ -560,9 +563,6 @@ class Graph(Lender):
                 raise ValueError(
                     f"{self!r} has no node that was made from {node!r}: it is not a clone of that node's graph"
                 ) from None
-            given = node._given
-            if given is not None:
-                self._root._given.setdefault(found.value or 0, given)
             return node_at(self, found.value or 0)
 
     def debug_dot(self, *, verbose: bool = False) -> str:

@@ -61,8 +61,9 @@ def _read(node: Node, given: Given | None, args: tuple[object, ...], named: dict
         if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
             if given is None or given.launch is None:
                 raise TypeError(
-                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout, or the "
-                    "whole executable graph was updated: give update() a Launch and the arguments, or add another node"
+                    f"{node!r} was captured or embedded, or is a copy or a fill that a kernel makes because of its "
+                    "layout, or the whole executable graph was updated: give update() a Launch and the arguments, or "
+                    "add another node"
                 )
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
@@ -150,6 +151,8 @@ def _set(executable: Executable, node: Node, given: Given) -> None:
         executable._changed()
         raise
     executable._kept[node.handle] = given.kept
+    if given.kind == "graph":  # the nodes in it do something else now
+        executable._given = {}
     executable._given[node.handle] = given
     executable._changed()
 
