@@ -35,7 +35,7 @@ REGISTERS = {
     "gpu.devices.device": "_known",
     "gpu.devices.peers": "_links _Link.users",
     "gpu.devices.ranges": "_found",
-    "gpu.graphs.graph": "Graph._kept Graph._given Graph._nodes",
+    "gpu.graphs.graph": "Graph._kept Graph._given Graph._nodes Graph._borrowers",
     "gpu.graphs.executable": "Executable._kept Executable._given Executable._elsewhere",
     "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
