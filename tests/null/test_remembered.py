@@ -41,7 +41,7 @@ REGISTERS = {
     "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
     "gpu.kernels.libraries": "Library._modules Library._borrowers",
-    "gpu.kernels.module": "Module._functions Module._written",
+    "gpu.kernels.module": "Module._functions Module._written Module._limits",
     "gpu.kernels.options": "Reading.uses",
     "gpu.memory.pool": "_current",
     "gpu.memory.registered": "still_locked",
