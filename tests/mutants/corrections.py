@@ -2796,8 +2796,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "memory that was mapped stays until a garbage collection",
         "emulator/entries/memories/virtual_entries.py",
-        old="        physical.data = physical.written = None",
-        new="        pass",
+        old="            self.data = self.written = None",
+        new="            pass",
         test="emulator/test_virtual.py::test_freed_memory_waits_for_no_garbage_collection[eager-mapped_memory]",
     ),
     Correction(
@@ -3015,8 +3015,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "freed physical memory is looked for in a list",
         "emulator/entries/memories/virtual_entries.py",
-        old="        del machine.physical[physical]\n",
-        new="        [machine.physical.pop(other) for other in list(machine.physical) if other is physical]\n",
+        old="            del machine.physical[self]\n",
+        new="            [machine.physical.pop(other) for other in list(machine.physical) if other is self]\n",
         test="emulator/test_virtual.py::test_freed_memory_is_not_looked_for_in_a_list",
     ),
     Correction(
@@ -6870,6 +6870,89 @@ CORRECTIONS = [
         old="there.get(self._known.function) or there.setdefault(self._known.function, Limits(self))",
         new="Limits(self)",
         test="driver/test_occupancy.py::test_kernels_of_one_function_have_one_limit_of_shared_memory",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuMemUnmap leaves memory that nothing can release",
+        "emulator/machine/machine.py",
+        old="            physical.forget(self)\n",
+        new="            pass\n",
+        test="emulator/test_interrupts.py::test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuMemUnmap]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuModuleUnload leaves the variables",
+        "emulator/entries/code/modules.py",
+        old="    module.close()  # (first: after an interrupt, the call can be repeated)\n"
+        "    module.context.owned.pop(handle, None)\n"
+        "    del machine.handles[handle]\n",
+        new="    del machine.handles[handle], module.context.owned[handle]\n    module.close()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuModuleUnload]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuLibraryUnload leaves the variables",
+        "emulator/entries/code/code_libraries.py",
+        old="            module.close()\n"
+        "            context.owned.pop(module.handle, None)\n"
+        "            del machine.handles[module.handle]\n",
+        new="            del machine.handles[module.handle]\n"
+        "            context.owned.pop(module.handle, None)\n"
+        "            module.close()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuLibraryUnload]",
+    ),
+    Correction(
+        "a sixth reading",
+        "after an interrupted cuArrayDestroy, an array without memory counts",
+        "emulator/machine/machine.py",
+        old=" and thing.allocation.alive]",
+        new="]",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuArrayDestroy]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuMipmappedArrayDestroy leaves levels",
+        "emulator/machine/device_arrays.py",
+        old="            level.close()\n            self.context.machine.handles.pop(level.handle, None)\n",
+        new="            self.context.machine.handles.pop(level.handle, None)\n            level.close()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuMipmappedArrayDestroy]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuEventDestroy leaves a file descriptor",
+        "emulator/entries/tasks/stream_entries.py",
+        old="    event.close()\n    event.context.owned.pop(handle, None)\n    del machine.handles[handle]\n",
+        new="    del machine.handles[handle], event.context.owned[handle]\n    event.close()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuEventDestroy_v2]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted last release of a primary context leaves everything in it",
+        "emulator/machine/machine.py",
+        old="        if self.retained == 1 and primary.state != CONTEXT_IS_DESTROYED:\n"
+        "            primary.close()\n"
+        "        self.machine.handles.pop(handle, None)\n"
+        "        self.retained -= 1\n",
+        new="        self.machine.handles.pop(handle, None)\n"
+        "        self.retained -= 1\n"
+        "        if not self.retained and primary.state != CONTEXT_IS_DESTROYED:\n"
+        "            primary.close()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_wait_for_the_last_work_of_a_device_loses_no_release[cuDevicePrimaryCtxRelease_v2]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupted cuGreenCtxDestroy keeps a retain",
+        "emulator/entries/hardware/green_entries.py",
+        old="    green.device.release(handle)\n",
+        new="    del machine.handles[handle]\n    green.device.release()\n",
+        test="emulator/test_interrupts.py::"
+        "test_an_interrupted_wait_for_the_last_work_of_a_device_loses_no_release[cuGreenCtxDestroy]",
     ),
 ]
 

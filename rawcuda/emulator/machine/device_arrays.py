@@ -176,8 +176,8 @@ class MipmappedArray:
     def close(self) -> None:
         """End all levels."""
         for level in self.levels:
-            self.context.machine.handles.pop(level.handle, None)
             level.close()
+            self.context.machine.handles.pop(level.handle, None)
 
 
 class Texture:

@@ -81,19 +81,22 @@ class Device:
         self.pool = self.default_pool
         self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # of memory that graphs allocate
 
-    def release(self) -> None:
-        """Release the primary context once; the last release destroys everything in it.
+    def finish(self) -> None:
+        """Finish the work that the next release would end; other threads may retain the primary context meanwhile."""
+        queues = self.machine.queues
+        while self.retained == 1 and any(map(queues.pending, list(self.primary.streams.values()))):
+            queues.complete_context(self.primary)
 
-        It waits for the work first, because other threads may retain the context meanwhile.
-        """
-        primary, queues = self.primary, self.machine.queues
-        while self.retained == 1 and any(map(queues.pending, list(primary.streams.values()))):
-            queues.complete_context(primary)
+    def release(self, handle: int = 0) -> None:
+        """Release the primary context once, with a green context's handle; the last one destroys everything in it."""
+        self.finish()
+        primary = self.primary
         if not self.retained:
             raise Refused(201)
-        self.retained -= 1
-        if not self.retained and primary.state != CONTEXT_IS_DESTROYED:
+        if self.retained == 1 and primary.state != CONTEXT_IS_DESTROYED:
             primary.close()
+        self.machine.handles.pop(handle, None)
+        self.retained -= 1
 
 
 class Context:
@@ -493,6 +496,10 @@ class Machine:
                 if self.space.find(holding.allocation.base) is not holding.allocation:  # give_back() was interrupted
                     holding.allocation.close()
                     self.give_back(holding)
+        holders = [made.context for made in self.space.live() if made.context is not None]
+        for physical in list(self.physical):  # a release or an unmapping was interrupted
+            physical.mapped = sum(each.mapping is not None and each.mapping.physical is physical for each in holders)
+            physical.forget(self)
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
             device.used = sum(
@@ -503,7 +510,7 @@ class Machine:
             device.used += sum(thing.size for thing in self.physical if thing.device is device)
             variables = [made for made in self.space.live() if made.kind == "variable" and made.context is not None]
             device.used += sum(made.size for made in variables if made.context.context.device is device)
-            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
+            arrays = [thing for thing in self.handles.values() if isinstance(thing, Array) and thing.allocation.alive]
             device.used += sum(array.size for array in arrays if array.context.device is device)
         pools = *self.pools, *(device.graph_pool for device in self.devices)
         for pool in {*pools, *(holding.pool for holding in holdings if holding.pool is not None)}:

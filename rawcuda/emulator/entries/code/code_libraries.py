@@ -147,7 +147,7 @@ def unload(machine: Machine, handle: int) -> None:
         if not context.state:
             machine.handles.pop(module.handle, None)
             context.owned.pop(module.handle, None)
-            module.close()
+            module.close()  # (last: after an interrupt, the call can be repeated)
     for kernel in library.kernels.values():
         machine.handles.pop(kernel.handle, None)
     del machine.handles[handle]

@@ -168,14 +168,14 @@ class Module:
 
     def close(self) -> None:
         """Free the variables and destroy the functions."""
-        if self.part_of is not None:
-            self.part_of.modules.pop(self.context, None)
         for function in self.functions.values():
             self.machine.handles.pop(function.handle, None)
         for variable in self.code.allocations:
-            if variable.kind == "variable" and variable.alive:
+            if variable.kind == "variable" and self.machine.space.find(variable.base) is variable:
                 self.context.device.used -= variable.size
         self.code.unload()
+        if self.part_of is not None:
+            self.part_of.modules.pop(self.context, None)
 
 
 # -- loading
@@ -320,8 +320,9 @@ def unload(machine: Machine, handle: int) -> None:
         raise Refused(1, "this module belongs to a library: unload the library (cuLibraryUnload)")
     machine.queues.complete_context(module.context)
     machine.usable(Module, handle)  # another thread may have unloaded it meanwhile
-    del machine.handles[handle], module.context.owned[handle]
-    module.close()
+    module.close()  # (first: after an interrupt, the call can be repeated)
+    module.context.owned.pop(handle, None)
+    del machine.handles[handle]
 
 
 # -- the content of a module

@@ -182,14 +182,14 @@ def destroy(machine: Machine, handle: int) -> None:
     green = machine.get(GreenContext, handle)
     for stream in green.pending():
         machine.queues.complete(stream.last)
+    green.device.finish()
     machine.get(GreenContext, handle)  # another thread may have destroyed it meanwhile
     for stream in green.pending():
         if stream.capture is not None:
             stream.capture.drop(stream)
     green.context.streams.pop(green.own.ident, None)
     green.context.owned.pop(handle, None)
-    del machine.handles[handle]
-    green.device.release()
+    green.device.release(handle)
 
 
 @entry("cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)", since=12040)

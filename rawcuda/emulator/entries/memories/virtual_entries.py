@@ -50,6 +50,18 @@ class PhysicalMemory:
         self.written = bytearray(size) if watch and backing is None and size <= POISONED_UP_TO else None
         self.handles, self.mapped = 1, 0
 
+    def forget(self, machine: Machine) -> None:
+        """Free this memory if it has neither a handle nor a mapping; after an interrupt, it may be called again."""
+        if not self.handles:
+            machine.handles.pop(self.handle, None)
+        if not self.handles and not self.mapped and self in machine.physical:
+            if self.backing is not None:
+                self.backing.close()
+            self.data = self.written = None  # not only when a garbage collection finds what refers to this
+            del machine.physical[self]
+            if self.device is not None:
+                self.device.used -= self.size
+
 
 class Mapping:
     """A mapping: its allocation, the memory behind it, and the access of each device, by ordinal."""
@@ -75,19 +87,6 @@ def physical_of(machine: Machine, handle: int) -> PhysicalMemory:
     if type(thing) is not PhysicalMemory:
         raise Refused(1, f"{handle:#x} is not the handle of memory from cuMemCreate, or it was released")
     return thing
-
-
-def _forget(machine: Machine, physical: PhysicalMemory) -> None:
-    """Free physical memory that has neither a handle nor a mapping."""
-    if not physical.handles:
-        machine.handles.pop(physical.handle, None)
-    if not physical.handles and not physical.mapped and physical in machine.physical:
-        del machine.physical[physical]
-        if physical.device is not None:
-            physical.device.used -= physical.size
-        if physical.backing is not None:
-            physical.backing.close()
-        physical.data = physical.written = None  # not only when a garbage collection finds what refers to this
 
 
 def physical_over(machine: Machine, device: Device, backing: Backing) -> PhysicalMemory:
@@ -179,7 +178,7 @@ def release(machine: Machine, handle: int) -> None:
     """Release a handle; mapped memory lives until it is unmapped."""
     physical = physical_of(machine, handle)
     physical.handles -= 1
-    _forget(machine, physical)
+    physical.forget(machine)
 
 
 @entry("cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)", since=11000)
@@ -284,7 +283,7 @@ def unmap(machine: Machine, base: int, size: int) -> None:
     for mapping in mappings:
         machine.space.free(mapping.allocation.base)
         mapping.physical.mapped -= 1
-        _forget(machine, mapping.physical)
+        mapping.physical.forget(machine)
 
 
 @entry("cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)", since=10020)

@@ -266,8 +266,9 @@ def event_create(machine: Machine, address: int, flags: int) -> None:
 def event_destroy(machine: Machine, handle: int) -> None:
     """Destroy an event; work that waits for its mark still waits."""
     event = machine.event(handle)
-    del machine.handles[handle], event.context.owned[handle]
     event.close()
+    event.context.owned.pop(handle, None)
+    del machine.handles[handle]
 
 
 @entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)

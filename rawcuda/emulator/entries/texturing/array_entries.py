@@ -150,9 +150,8 @@ def _destroy(machine: Machine, found: Array | MipmappedArray) -> None:
     if not is_inside:
         machine.queues.complete_context(context)
         context.check()
-    if machine.handles.pop(found.handle, None) is None:
+    if found.handle not in machine.handles:
         raise Refused(400, "another thread has destroyed this array meanwhile")
-    del context.owned[found.handle]
 
     def end() -> None:
         machine.queues.complete_context(context)
@@ -162,6 +161,8 @@ def _destroy(machine: Machine, found: Array | MipmappedArray) -> None:
         machine.queues.after_work(end)
     else:
         found.close()
+    context.owned.pop(found.handle, None)
+    del machine.handles[found.handle]
 
 
 @entry("cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)", since=11020)
