@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -723,6 +724,23 @@ def test_a_forked_child_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: child)
     assert fill(pitched, 1, extent) == 3 and client.emulator.live_handles()["memory"] == 1
     assert not lock.__enter__.called
+
+
+def test_a_fill_of_too_many_slices_is_refused_at_the_first_one_that_does_not_fit() -> None:
+    structures, client = module("emulator.runtime.runtime_structures"), Client()
+    address = module("emulator.runtime.serving").open_runtime(client.emulator, 12)("cudaMemset3D")
+    fill = ctypes.CFUNCTYPE(ctypes.c_int, structures.PitchedPointer, ctypes.c_int, structures.Extent)(address)
+    memory = client.allocate(4096)
+    client.do("cuMemsetD8_v2", memory, 7, 4096)
+    tracemalloc.start()
+    try:
+        for pitch, width, depth in ((64, 65, 2), (64, 64, 100_000), (64, 64, 2**49), (0, 64, 2**49)):
+            assert fill(structures.PitchedPointer(memory, pitch, 64, 1), 1, structures.Extent(width, 1, depth)) == 1
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert client.download(memory, 4096) == b"\7" * 4096
+    assert fill(structures.PitchedPointer(memory, 0, 64, 0), 1, structures.Extent(64, 1, 1)) == 0
 
 
 def test_whoever_asks_for_the_table_of_the_own_runtime_is_told_what_to_do(run) -> None:  # type: ignore[no-untyped-def]

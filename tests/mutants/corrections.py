@@ -6954,6 +6954,26 @@ CORRECTIONS = [
         test="emulator/test_interrupts.py::"
         "test_an_interrupted_wait_for_the_last_work_of_a_device_loses_no_release[cuGreenCtxDestroy]",
     ),
+    Correction(
+        "a sixth reading",
+        "cudaMemset3D lists all slices before it checks the first",
+        "emulator/runtime/runtime_copies.py",
+        old="    for z in range(extent.depth):\n"
+        "        address = pointer.pointer + z * apart\n"
+        "        with machine.lock:",
+        new="    for z in [*range(extent.depth)]:\n"
+        "        address = pointer.pointer + z * apart\n"
+        "        with machine.lock:",
+        test="emulator/test_cudart.py::test_a_fill_of_too_many_slices_is_refused_at_the_first_one_that_does_not_fit",
+    ),
+    Correction(
+        "a sixth reading",
+        "cudaMemset3D takes rows that are longer than their pitch",
+        "emulator/runtime/runtime_copies.py",
+        old=" or extent.width > pointer.pitch)",
+        new=")",
+        test="emulator/test_cudart.py::test_a_fill_of_too_many_slices_is_refused_at_the_first_one_that_does_not_fit",
+    ),
 ]
 
 

@@ -397,15 +397,19 @@ def memset_2d(
 @runtime("cudaMemset3D", "cudaMemset3DAsync")
 def memset_3d(state: Runtime, pointer: PitchedPointer, value: int, extent: Extent, stream: int | None = None) -> None:
     """Fill slices, or nothing if one of them is refused."""
-    if extent.height > pointer.ysize and extent.depth > 1:
-        raise Refused(1, f"{extent.height} rows of a slice that has {pointer.ysize}")
+    if extent.depth > 1 and (extent.height > pointer.ysize or extent.width > pointer.pitch):
+        raise Refused(
+            1,
+            f"{extent.height} rows of {extent.width} bytes, but a slice has {pointer.ysize} of {pointer.pitch}",
+        )
     if not extent.width or not extent.height:
         return
-    slices = [pointer.pointer + z * pointer.pitch * pointer.ysize for z in range(extent.depth)]
-    machine = state.machine
-    for address in slices:
+    machine, apart = state.machine, pointer.pitch * pointer.ysize
+    for z in range(extent.depth):
+        address = pointer.pointer + z * apart
         with machine.lock:
             fill = Fill(address, pointer.pitch, value & 255, 1, extent.width, extent.height, machine.context())
             fill.check(machine)
-    for address in slices:
+    for z in range(extent.depth):
+        address = pointer.pointer + z * apart
         memset_2d(state, address, pointer.pitch, value, extent.width, extent.height, stream)
