@@ -73,8 +73,11 @@ def test_the_log_is_of_the_call_that_failed(client: Any) -> None:
     assert add(client, state, HEAD + ".visible .entry k() { nonsense; }", name=b"bad.ptx") == 218
     assert b"line 4" in error.value
     assert add(client, state, DEFINES, name=b"one") == 0
-    assert add(client, state, DEFINES, name=b"two") == 300
-    assert error.value == b"error   : Multiple definition of 'f' in 'two', first defined in 'one'"
+    for _ in range(2):
+        assert add(client, state, DEFINES, name=b"two") == 300
+        assert error.value == b"error   : Multiple definition of 'f' in 'two', first defined in 'one'"
+    assert add(client, state, HEAD + ".visible .entry k() { nonsense; }", name=b"bad.ptx") == 218
+    assert error.value.endswith(b"aborted due to errors")  # a longer one
     client.do("cuLinkDestroy", state)
     state = begin(client, error, kept)
     assert add(client, state, CALLS, name=b"calls.ptx") == 0

@@ -6974,6 +6974,22 @@ CORRECTIONS = [
         new=")",
         test="emulator/test_cudart.py::test_a_fill_of_too_many_slices_is_refused_at_the_first_one_that_does_not_fit",
     ),
+    Correction(
+        "a sixth reading",
+        "the log of a compilation is cut at the length of the one before",
+        "emulator/entries/code/modules.py",
+        old="        room, address, written = self._given[size] & 0xFFFFFFFF,",
+        new="        room, address, written = get_word(self._places[size]) & 0xFFFFFFFF,",
+        test="emulator/test_devices.py::test_a_library_that_is_compiled_later",
+    ),
+    Correction(
+        "a sixth reading",
+        "the log of a link is cut at the length of the one before",
+        "emulator/entries/code/modules.py",
+        old="= self._given[size] & 0xFFFFFFFF, self._given",
+        new="= get_word(self._places[size]) & 0xFFFFFFFF, self._given",
+        test="emulator/test_linking.py::test_the_log_is_of_the_call_that_failed",
+    ),
 ]
 
 

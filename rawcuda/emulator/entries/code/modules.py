@@ -194,17 +194,14 @@ class Options:
         if any(not 0 <= number <= 40 for number in numbers):
             raise Refused(1)
         self._places = {number: values + WORD * index for index, number in enumerate(numbers)}
+        # (read once: the length of a log is written where the size of its buffer is, and a log may be written again)
+        self._given = {number: get_word(place) for number, place in self._places.items()}
 
     def log(self, buffer: int, size: int, said: str) -> None:
         """Write as much of a log as fits, and its length."""
         if size not in self._places:
             return
-        room = get_word(self._places[size]) & 0xFFFFFFFF
-        if buffer in self._places:
-            address = get_word(self._places[buffer])
-        else:
-            address = 0
-        written = 0
+        room, address, written = self._given[size] & 0xFFFFFFFF, self._given.get(buffer, 0), 0
         if address and room:
             cut = said.encode("utf-8", "replace")[: room - 1] + b"\0"
             put_bytes(address, cut)
@@ -213,9 +210,7 @@ class Options:
 
     def most_registers(self) -> int:
         """Return the limit of the registers of a thread, or 0."""
-        if _REGISTERS in self._places:
-            return get_word(self._places[_REGISTERS]) & 0xFFFFFFFF
-        return 0
+        return self._given.get(_REGISTERS, 0) & 0xFFFFFFFF
 
     def time(self, milliseconds: float) -> None:
         """Write the wall time into the place of the option's value."""
