@@ -234,6 +234,23 @@ def test_edges_and_their_data(client, graph, memory):
     assert listed(client, "cuGraphGetRootNodes", graph) == [b, c]
 
 
+@pytest.mark.parametrize("room", [2**60, 2**63, 2**64 - 1])
+def test_a_number_of_handles_for_which_no_array_has_room_is_refused(client, graph, memory, room):
+    a = step(client, graph, memory, 1)
+    b = step(client, graph, memory, 2, (a,))
+    count, found = ctypes.c_size_t(), array_of(7, 7)
+    for name, *arguments in (
+        ("cuGraphGetNodes", graph, found),
+        ("cuGraphGetRootNodes", graph, found),
+        ("cuGraphGetEdges", graph, found, found),
+        ("cuGraphNodeGetDependencies", b, found),
+        ("cuGraphNodeGetDependentNodes", a, found),
+    ):
+        count.value = room
+        assert client.code(name, *arguments, count) == 1, name
+        assert list(found) == [7, 7] and count.value == room
+
+
 def test_a_circle_is_found_at_the_instantiation(client, graph, memory):
     a, b, c = [step(client, graph, memory, digit) for digit in (1, 2, 3)]
     client.do("cuGraphAddDependencies", graph, array_of(a, b, c), array_of(b, c, a), 3)

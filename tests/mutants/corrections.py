@@ -6990,6 +6990,15 @@ CORRECTIONS = [
         new="= get_word(self._places[size]) & 0xFFFFFFFF, self._given",
         test="emulator/test_linking.py::test_the_log_is_of_the_call_that_failed",
     ),
+    Correction(
+        "a sixth reading",
+        "the nodes of a graph are asked for with a count of 2**63",
+        "emulator/entries/graphs/definitions.py",
+        old="        if room > sys.maxsize // WORD:\n",
+        new="        if False:\n",
+        test="emulator/test_graph_nodes.py::"
+        "test_a_number_of_handles_for_which_no_array_has_room_is_refused[eager0-9223372036854775808]",
+    ),
 ]
 
 

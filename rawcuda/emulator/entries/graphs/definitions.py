@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 
 from ...interface.thunks import WORD, entry, get_word, out, put_bytes, put_int, put_word, take
 from ...machine.codes import LOSSY_QUERY, Refused
@@ -346,6 +347,8 @@ def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> 
     every = [*values]
     if address:
         room = get_word(count)
+        if room > sys.maxsize // WORD:
+            raise Refused(1, f"no array has room for {room} handles: initialize the count")
         every = every[:room]
         put_bytes(address, struct.pack(f"{len(every)}N", *every) + bytes(WORD * (room - len(every))))
     put_word(count, len(every))
