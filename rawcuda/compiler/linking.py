@@ -132,12 +132,12 @@ def _read_input(number: int, name: Any, code: Any) -> Input:
     name = name or f"image {number}"
     try:
         kind = _kind_of(data, is_text)
-        contains = frozenset(_contained(kind, data))
+        if kind == "ptx":
+            data = data.rstrip(b"\0")
+        contains, defines = _content(kind, data)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    if kind == "ptx":
-        data = data.rstrip(b"\0")
-    return Input(kind, data, name, contains)
+    return Input(kind, data, name, contains, defines)
 
 
 def _kind_of(data: bytes, is_text: bool) -> str:
@@ -174,41 +174,43 @@ def _kind_of(data: bytes, is_text: bool) -> str:
     raise ValueError(f"it is neither PTX, a cubin, a fatbin, LTO-IR, a host object nor an archive{hint}")
 
 
-def _contained(kind: str, data: bytes) -> Iterator[str]:
-    """Yield the kinds of device code in an image.
+def _content(kind: str, data: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the kinds of device code in an image, and the symbols that it defines for others, except weak ones.
 
     raises  ValueError  truncated, damaged, or without device code
     """
-    if kind in ("ptx", "cubin", "ltoir"):
-        yield kind
-        return
-    members = [member for _, found in _members(kind, data) for member in found]
-    if not members:
+    kinds, defines = set(), set()
+    for member in _members(kind, data):
+        kinds.add(member.kind)
+        defines |= _defined_in(member)
+    if not kinds:
         raise ValueError(f"{_WORDS[kind]} without device code: compile it with nvcc")
-    yield from (member.kind for member in members if member.kind)
+    return frozenset(kinds - {""}), frozenset(defines)
 
 
-def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Member]]]:
-    """Yield each file in a fatbin, a host object or an archive, with the device code in it."""
-    if kind == "fatbin":
-        yield "", containers.fatbin(data)
+def _members(kind: str, data: bytes) -> Iterator[containers.Member]:
+    """Yield the device code in an image."""
+    if kind in ("ptx", "cubin", "ltoir"):
+        yield containers.Member(kind, 0, data)
+    elif kind == "fatbin":
+        yield from containers.fatbin(data)
     elif kind == "object":
-        yield "", containers.device_code(data)
+        yield from containers.device_code(data)
     elif kind == "library":
         left = containers.MOST_UNPACKED
-        for name, content in containers.archive(data):
+        for _, content in containers.archive(data):
             if content[:4] == containers.ELF and containers.machine(content) != containers.CUBIN_MACHINE:
                 found = containers.device_code(content, left)
                 left -= sum(member.size for member in found)
-                yield name, found
+                yield from found
             elif content[:4] == containers.ELF:
-                yield name, [containers.Member("cubin", 0, content)]
+                yield containers.Member("cubin", 0, content)
             elif content[:4] == containers.LTOIR:
-                yield name, [containers.Member("ltoir", 0, content)]
+                yield containers.Member("ltoir", 0, content)
             elif content[:4] == containers.FATBIN:
                 found = containers.fatbin(content, most=left)
                 left -= sum(member.size for member in found)
-                yield name, found
+                yield from found
 
 
 def read_options(options: Any) -> tuple[Target | None, Options]:
@@ -234,7 +236,7 @@ def check_symbols(inputs: Sequence[Input]) -> None:
     first: dict[str, str] = {}
     lines, twice = [], []
     for each in inputs:
-        for symbol in sorted(_defined(each)):
+        for symbol in sorted(each.defines):
             if symbol in first:
                 lines.append(f"Multiple definition of '{symbol}' in '{each.name}', first defined in '{first[symbol]}'")
                 twice.append(symbol)
@@ -257,19 +259,6 @@ def undefined(symbols: Sequence[str]) -> str:
 def _listed(symbols: Sequence[str]) -> str:
     shown = list(dict.fromkeys(symbols))
     return ", ".join(map(repr, shown[:10])) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
-
-
-def _defined(each: Input) -> set[str]:
-    """Return the symbols that an image defines for other images, except weak ones."""
-    if each.kind == "ptx":
-        return _defined_in(containers.Member("ptx", 0, each.data))
-    if each.kind == "cubin":
-        return _defined_in(containers.Member("cubin", 0, each.data))
-    found: set[str] = set()
-    for _, members in _members(each.kind, each.data):
-        for member in members:
-            found |= _defined_in(member)
-    return found
 
 
 def _defined_in(member: containers.Member) -> set[str]:

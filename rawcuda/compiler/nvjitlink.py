@@ -43,12 +43,14 @@ class Input(NamedTuple):
     data      its bytes
     name      for messages
     contains  the kinds of device code in it
+    defines   the symbols that it defines for other images, except weak ones
     """
 
     kind: str
     data: bytes
     name: str
     contains: frozenset[str]
+    defines: frozenset[str] = frozenset()
 
 
 class Linked(NamedTuple):

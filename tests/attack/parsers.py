@@ -317,7 +317,7 @@ READERS: dict[str, Reader] = {
         (4.0, 16.0),
     ),
     "archive": Reader(
-        lambda data: (containers.archive(data), list(module("compiler.linking")._contained("library", data))),
+        lambda data: (containers.archive(data), list(module("compiler.linking")._members("library", data))),
         (ValueError,),
         lambda: [archive(host_object(), b"abc", fatbin(member(1, PTX[:300])))],
         {

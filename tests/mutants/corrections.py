@@ -6999,6 +6999,22 @@ CORRECTIONS = [
         test="emulator/test_graph_nodes.py::"
         "test_a_number_of_handles_for_which_no_array_has_room_is_refused[eager0-9223372036854775808]",
     ),
+    Correction(
+        "a sixth reading",
+        "the error of a damaged cubin in an archive does not name the image",
+        "compiler/linking.py",
+        old="        contains, defines = _content(kind, data)\n    except",
+        new="        contains, defines = frozenset(each.kind for each in _members(kind, data)), None\n    except",
+        test="null/test_image_limits.py::test_the_error_of_a_damaged_member_names_the_image",
+    ),
+    Correction(
+        "a sixth reading",
+        "a link unpacks each member of a fatbin twice",
+        "compiler/linking.py",
+        old="        contains, defines = _content(kind, data)\n    except",
+        new="        contains, defines = _content(kind, data)\n        _content(kind, data)\n    except",
+        test="null/test_image_limits.py::test_a_link_unpacks_each_member_once",
+    ),
 ]
 
 

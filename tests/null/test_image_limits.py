@@ -184,10 +184,30 @@ def test_an_archive_has_one_limit_for_all_its_objects(monkeypatch):
     data = parsers.archive(parsers.host_object(), parsers.host_object())
     least = sum(len(each.code) for each in containers.device_code(parsers.host_object()))
     monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least)
-    assert list(linking._contained("library", data)) == ["ptx", "cubin"] * 2
+    assert [each.kind for each in linking._members("library", data)] == ["ptx", "cubin"] * 2
     monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least - 5000)
     with pytest.raises(ValueError, match="more than"):
-        list(linking._contained("library", data))
+        list(linking._members("library", data))
+
+
+def test_a_link_unpacks_each_member_once(monkeypatch):
+    from tests.attack import parsers
+
+    linking, unpack, calls = module("compiler.linking"), containers._unpack_lz4, []
+    monkeypatch.setattr(containers, "_unpack_lz4", lambda *given: calls.append(given) or unpack(*given))
+    text = b".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry k() { ret; }\n\0"
+    one = parsers.fatbin(parsers.member(1, parsers.literals(text), 0x2000, len(text)))
+    read = linking.read_inputs([one])
+    linking.check_symbols(read)
+    assert (read[0].contains, read[0].defines, len(calls)) == ({"ptx"}, {"k"}, 1)
+
+
+def test_the_error_of_a_damaged_member_names_the_image():
+    from tests.attack import parsers
+
+    damaged = parsers.archive(b"\x7fELF\2\1\1".ljust(18, b"\0") + struct.pack("<H", 190))
+    with pytest.raises(ValueError, match="^given: a truncated cubin"):
+        module("compiler.linking").read_inputs({"given": damaged})
 
 
 def test_frames_beyond_a_number_are_refused():
