@@ -115,7 +115,7 @@ def _pool(machine: Machine, handle: int) -> Pool:
     return pool
 
 
-def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current: bool = False) -> tuple[int, int]:
+def _check_place(machine: Machine, kind: int, place: tuple[int, int]) -> tuple[int, int]:
     """Check the location of the memory of a pool, and return it; the id of the host is always 0."""
     where, number = place
     if where == _DEVICE and kind in (_PINNED, _MANAGED):
