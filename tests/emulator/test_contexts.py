@@ -182,6 +182,16 @@ def test_the_streams_of_a_destroyed_green_context_can_only_be_destroyed(client):
     assert len(context.streams) == number
 
 
+def test_a_stream_of_a_green_context_has_a_priority_of_the_device(client):
+    client.emulator._machine.answers.priorities = 0, -2  # as a report of `check` can say
+    descriptor, found = ctypes.c_uint64(), ctypes.c_int()
+    client.do("cuDevResourceGenerateDesc", descriptor, _resource(client), 1)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    for asked, expected in ((-9, -2), (-1, -1), (9, 0)):
+        client.do("cuStreamGetPriority", client.get("cuGreenCtxStreamCreate", green, 1, asked), found)
+        assert found.value == expected
+
+
 def test_what_a_green_context_may_wait_for(client):
     """Also for events of other contexts, but not for what is captured; a refusal breaks the capture."""
     green = _green(client)

@@ -7015,6 +7015,14 @@ CORRECTIONS = [
         new="        contains, defines = _content(kind, data)\n        _content(kind, data)\n    except",
         test="null/test_image_limits.py::test_a_link_unpacks_each_member_once",
     ),
+    Correction(
+        "a sixth reading",
+        "a stream of a green context has a priority that the device does not have",
+        "emulator/entries/hardware/green_entries.py",
+        old="    least, greatest = machine.answers.priorities\n",
+        new="    least, greatest = 0, -5\n",
+        test="emulator/test_contexts.py::test_a_stream_of_a_green_context_has_a_priority_of_the_device",
+    ),
 ]
 
 

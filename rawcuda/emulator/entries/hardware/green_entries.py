@@ -24,7 +24,6 @@ _RESOURCE = struct.Struct(f"<i4x QQ 64s 8x 3I 28x {WORD}x")
 _SM = 1
 _SMALLEST = 2  # multiprocessors of a part
 _REQUIRED, _NON_BLOCKING = 1, 1
-_LEAST, _GREATEST = 0, -5
 
 
 class Descriptor:
@@ -214,7 +213,8 @@ def create_stream(machine: Machine, address: int, handle: int, flags: int, prior
     green.context.check()
     if flags != _NON_BLOCKING:
         raise Refused(1, f"flags {flags:#x}: a stream of a green context must have CU_STREAM_NON_BLOCKING (1)")
-    stream = green.context.new_stream(flags, max(_GREATEST, min(_LEAST, priority)))
+    least, greatest = machine.answers.priorities
+    stream = green.context.new_stream(flags, max(greatest, min(least, priority)))
     stream.green = green
     green.streams.append(stream)
     put_word(address, stream.handle)
