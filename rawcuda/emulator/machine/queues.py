@@ -63,6 +63,7 @@ __all__ = [
     "Stream",
     "Event",
     "Queues",
+    "nothing",
 ]
 
 INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that inserts other work behind itself
@@ -70,6 +71,10 @@ _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 _LOOK_EVERY = 0.005  # seconds between two checks of a value that work waits for
 _HOPELESS = 3.0  # seconds after which a wait ends if nobody can write the value
 _PENDING = 1024  # pieces of work that a context holds; a launch beyond them waits, as in drivers
+
+
+def nothing() -> None:
+    """Do nothing: empty nodes, waits and marks only occupy a place in the queue."""
 
 
 class Conditional:

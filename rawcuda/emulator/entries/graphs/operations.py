@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from ...machine.codes import Refused
 from ...machine.host_thread import host_function
-from ...machine.queues import CONTROL, HOST, INSTANT, KERNEL
+from ...machine.queues import CONTROL, HOST, INSTANT, KERNEL, nothing
 from ...machine.space import Fault
 from ..memories.copy_entries import copy_work, fill_work
 from ..memories.memory_entries import access_of, holding_at
@@ -85,7 +85,7 @@ class Operation:
 
     def work(self, machine: Machine) -> Run:
         """Return the function that a launch runs."""
-        return _pass
+        return nothing
 
     def places(self, machine: Machine) -> list[Place]:
         """Return where each operand of a copy or a fill is now."""
@@ -96,10 +96,6 @@ class Operation:
         if type(self) is type(other):
             return 0
         return TYPE_CHANGED
-
-
-def _pass() -> None:
-    """Do nothing: empty nodes, waits and marks only occupy a place in the queue."""
 
 
 class Empty(Operation):
@@ -363,7 +359,7 @@ class _OfEvent(Operation):
         """Refuse an event that was destroyed; the launch itself does the rest."""
         if self.event.handle not in machine.handles:
             raise Refused(400, "the event of a node was destroyed: keep it until the last launch")
-        return _pass
+        return nothing
 
 
 class Wait(_OfEvent):

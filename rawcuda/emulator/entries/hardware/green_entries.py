@@ -15,7 +15,7 @@ import struct
 from ...interface.thunks import WORD, entry, get_int, out, put_bytes, put_int, put_u64, put_word, read
 from ...machine.codes import Refused
 from ...machine.machine import Context, Device, Machine
-from ...machine.queues import Event, Stream
+from ...machine.queues import Event, Stream, nothing
 
 __all__ = ["GreenContext"]
 
@@ -244,7 +244,7 @@ def record_event(machine: Machine, handle: int, event_handle: int) -> None:
     _refuse_captured(green)
     after = [stream.last for stream in green.pending() if stream.last is not None]
     event.captured = None
-    event.work = machine.queues.submit(green.own, _pass, "an event's mark", after=after)
+    event.work = machine.queues.submit(green.own, nothing, "an event's mark", after=after)
 
 
 @entry("cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)", since=12040)
@@ -260,8 +260,4 @@ def wait_event(machine: Machine, handle: int, event_handle: int) -> None:
             machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
     elif event.work is not None and not event.work.done:
         for stream in green.pending():
-            machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
-
-
-def _pass() -> None:
-    """Do nothing: waits and marks only occupy a place in the queue."""
+            machine.queues.submit(stream, nothing, "a wait for an event", after=[event.work])

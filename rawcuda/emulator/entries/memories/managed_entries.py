@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from ...interface.thunks import LOCATION, Location, entry, get_int, out, put_int, read, take
 from ...machine.codes import Refused
 from ...machine.machine import Holding, Machine
+from ...machine.queues import nothing
 from ...machine.space import POISON
 
 TYPE_CHECKING = False
@@ -128,7 +129,7 @@ def _prefetch(machine: Machine, address: int, nbytes: int, place: tuple[int, int
     _, pages, begin, end = _managed(machine, address, nbytes)
     place = _place(machine, *place)
     _check_concurrent(machine)  # of the stream's device, also if the target is the host
-    machine.queues.submit(machine.stream(stream), lambda: None, "a prefetch")
+    machine.queues.submit(machine.stream(stream), nothing, "a prefetch")
     pages.change(begin, end, _PREFETCHED, lambda _: place)
 
 
@@ -301,7 +302,7 @@ def prefetch_batch(
     """Record where several ranges are prefetched to."""
     ranges = _batch(machine, addresses, sizes, count, flags, stream)
     places = _places(machine, locations, firsts, number, count)
-    machine.queues.submit(machine.stream(stream), lambda: None, "a batch of prefetches")
+    machine.queues.submit(machine.stream(stream), nothing, "a batch of prefetches")
     for (pages, begin, end, _, _), place in zip(ranges, places):
         pages.change(begin, end, _PREFETCHED, lambda _, place=place: place)
 

@@ -12,7 +12,7 @@ from ...interface.thunks import entry, out, put_bytes, put_float, put_int, put_u
 from ...machine.codes import NOT_READY, Refused
 from ...machine.host_thread import host_function
 from ...machine.machine import Machine
-from ...machine.queues import HOST, Event, Stream
+from ...machine.queues import HOST, Event, Stream, nothing
 from ...machine.sharing import MARK_SIZE, Backing, SharedMark, pause
 
 TYPE_CHECKING = False
@@ -213,17 +213,13 @@ def _wait(machine: Machine, stream: Stream, event: Event) -> None:
         if not event.reached:
             machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
     elif event.work is not None and not event.work.done:
-        machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
+        machine.queues.submit(stream, nothing, "a wait for an event", after=[event.work])
 
 
 def _captured(stream: Stream) -> Capture:
     if stream.capture is None:
         raise Refused(1, "the external flag needs a stream that is capturing: begin a capture, or pass 0")
     return stream.capture
-
-
-def _pass() -> None:
-    """Do nothing: waits and marks only occupy a place in the queue."""
 
 
 # -- host functions
@@ -286,7 +282,7 @@ def event_record(machine: Machine, handle: int, stream_handle: int, flags: int =
     if stream.capture is not None:
         event.captured = (stream.capture, stream.capture.mark(stream))
         return
-    work = machine.queues.submit(stream, _pass, "an event's mark")
+    work = machine.queues.submit(stream, nothing, "an event's mark")
     event.captured, event.work = None, work
 
 
