@@ -8,7 +8,10 @@ import os
 import sys
 import threading
 import time
+import types
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -1080,3 +1083,55 @@ def test_an_update_of_which_only_a_part_was_accepted_is_taken_back(device, monke
         stream.synchronize()
         assert old.view("float32").tolist() == [2.0] * 4
         graph.close()
+
+
+class Array(types.SimpleNamespace):
+    """An array of another library."""
+
+
+def interrupt_after(monkeypatch, driver, symbol, error):
+    """Let a signal handler raise an error once, when a call of the driver has been made."""
+    call, errors_left = getattr(driver, symbol), [error]
+
+    def interrupted(*arguments):
+        call(*arguments)
+        while errors_left:
+            raise errors_left.pop()
+
+    monkeypatch.setitem(driver.__dict__, symbol, interrupted)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("call", ["kernel", "update", "executable"])
+def test_what_a_signal_handler_raises_is_no_refusal(device, step, word, graph, monkeypatch, call, error):
+    """Also a TimeoutError, which is an Exception: the driver uses what it was given, so this is kept."""
+    owner = device.upload(array.array("I", [0]))
+    given = Array(__cuda_array_interface__=owner.__cuda_array_interface__)
+    weak, driver = weakref.ref(given), device._primary.driver
+    suffix = "_v2" if driver.has("cuGraphAddKernelNode_v2") else ""
+    node = graph.kernel(step, word, 1)
+    executable = graph.instantiate()
+    work, symbol = {
+        "kernel": (partial(graph.kernel, step), "cuGraphAddKernelNode"),
+        "update": (node.update, "cuGraphKernelNodeSetParams"),
+        "executable": (executable[node].update, "cuGraphExecKernelNodeSetParams"),
+    }[call]
+    interrupt_after(monkeypatch, driver, symbol + suffix, error)
+    with pytest.raises(error):
+        work(given, 7)
+    del given
+    gc.collect()
+    assert weak() is not None
+    run(executable if call == "executable" else graph, device)
+    assert owner.tolist() == [7]
+    executable.close(), graph.close(), owner.owner.close()
+
+
+def test_options_that_an_executable_node_cannot_get_change_nothing(device, step, word, graph):
+    node = graph.kernel(step, word, 1)
+    with graph.instantiate() as executable, device.load(graph_kernels.STEP) as code:
+        with pytest.raises(ValueError, match="cannot be changed in an executable graph"):
+            executable[node].update(code["step"].configure(grid=1, block=1, priority=-1), word, 2)
+        executable[node].update(word, 3)  # its Launch is still known
+        run(executable, device)
+        assert word.tolist() == [3]

@@ -7023,6 +7023,30 @@ CORRECTIONS = [
         new="    least, greatest = 0, -5\n",
         test="emulator/test_contexts.py::test_a_stream_of_a_green_context_has_a_priority_of_the_device",
     ),
+    Correction(
+        "a sixth reading",
+        "a TimeoutError of a signal handler is taken for a refusal of a node",
+        "gpu/graphs/nodes.py",
+        old="        except CudaError:\n            graph._keep(key, None)\n",
+        new="        except Exception:\n            graph._keep(key, None)\n",
+        test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[kernel-TimeoutError]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a TimeoutError of a signal handler is taken for a refusal of the update of a node",
+        "gpu/graphs/updates.py",
+        old="        except CudaError:\n            # A kernel",
+        new="        except Exception:\n            # A kernel",
+        test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[update-TimeoutError]",
+    ),
+    Correction(
+        "a sixth reading",
+        "a TimeoutError of a signal handler is taken for a refusal of the update of an executable node",
+        "gpu/graphs/updates.py",
+        old="    except CudaError:\n        executable._kept[node.handle] = before\n",
+        new="    except Exception:\n        executable._kept[node.handle] = before\n",
+        test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[executable-TimeoutError]",
+    ),
 ]
 
 

@@ -19,7 +19,7 @@ from ctypes import byref
 from ...arguments import as_int
 from ...arrays import copying
 from ...arrays.host_copy import LARGEST_PITCH, box_of
-from ...errors import Closed, InvalidUse, a_kind, worded
+from ...errors import Closed, CudaError, InvalidUse, a_kind, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
 from ...ownership import Owned
@@ -103,7 +103,7 @@ class Given:
         getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
         try:
             self._set_attributes(driver, node)
-        except Exception:
+        except CudaError:
             attempt(driver.cuGraphDestroyNode, node)
             raise
 

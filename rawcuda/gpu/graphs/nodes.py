@@ -16,7 +16,7 @@ from ctypes import byref
 
 from ...arguments import as_list
 from ...driver import as_argument
-from ...errors import Closed, a_kind
+from ...errors import Closed, CudaError, a_kind
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...protocols.device_memory import gpu
@@ -487,7 +487,7 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
         try:
             with explained(inner, "cannot be a child graph with this driver: add its nodes to the other graph"):
                 read.add(graph, handle, array_of(others), len(others))
-        except Exception:
+        except CudaError:
             graph._keep(key, None)
             raise
         number = handle.value or 0

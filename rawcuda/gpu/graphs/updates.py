@@ -112,7 +112,7 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         graph._keep(node.handle, both)  # before the call, so that the objects are alive even after an interrupt
         try:
             given.change(graph, handle)
-        except Exception:
+        except CudaError:
             # A kernel takes several calls, of which the first ones may have been accepted: make them as they were.
             if given.packed is None or earlier is not None and attempt(earlier.change, graph, handle):
                 graph._keep(node.handle, before)
@@ -134,17 +134,18 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
-    earlier = executable._given.pop(node.handle, None)
+    earlier = executable._given.get(node.handle)
     known = None if earlier is None else earlier.options
     if known is None and node._given is not None and given.options:
         known = {}  # the node was changed after the executable graph was made
+    given.check_options(node.graph, handles[1], known, True)
+    executable._given.pop(node.handle, None)
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()
     try:
-        given.check_options(node.graph, handles[1], known, True)
         given.change_executable(node.graph, *handles)
-    except Exception:
+    except CudaError:
         executable._kept[node.handle] = before
         if earlier is not None:
             executable._given[node.handle] = earlier
