@@ -1135,3 +1135,32 @@ def test_options_that_an_executable_node_cannot_get_change_nothing(device, step,
         executable[node].update(word, 3)  # its Launch is still known
         run(executable, device)
         assert word.tolist() == [3]
+
+
+@pytest.mark.codes("cuGraphDestroyNode returned 801")  # in a graph with an allocation
+@pytest.mark.parametrize(
+    "error", [errors.InvalidUse("refused", code=1), KeyboardInterrupt()], ids=["refused", "signal"]
+)
+@pytest.mark.parametrize("can_lose", [True, False], ids=["plain", "with an allocation"])
+def test_a_node_without_its_options_is_removed_or_keeps_what_it_uses(device, word, graph, monkeypatch, can_lose, error):
+    if not can_lose:
+        graph.allocate(64)
+    owner = device.upload(array.array("I", [0]))
+    given = Array(__cuda_array_interface__=owner.__cuda_array_interface__)
+    weak = weakref.ref(given)
+
+    def refused(*arguments):
+        raise error
+
+    monkeypatch.setitem(device._primary.driver.__dict__, "cuGraphKernelNodeSetAttribute", refused)
+    with device.load(graph_kernels.STEP) as code:
+        with pytest.raises(type(error)) as caught:
+            graph.kernel(code["step"], given, 7, grid=1, block=1, priority=-1)
+        assert ("has this node now" in str(caught.value)) is (not can_lose and isinstance(error, errors.InvalidUse))
+        assert [node.kind for node in graph.nodes] == ([] if can_lose else ["allocation", "kernel"])
+        del given, caught
+        error.__traceback__ = None
+        gc.collect()
+        assert weak() is not None or can_lose
+        graph.close()
+    owner.owner.close()

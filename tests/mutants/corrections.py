@@ -7047,6 +7047,28 @@ CORRECTIONS = [
         new="    except Exception:\n        executable._kept[node.handle] = before\n",
         test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[executable-TimeoutError]",
     ),
+    Correction(
+        "a sixth reading",
+        "a node whose options were refused keeps nothing in a graph with allocations",
+        "gpu/graphs/node_parameters.py",
+        old="            graph._keep(node.value, self.kept)  # a graph",
+        new="            pass  # a graph",
+        test=(
+            "driver/test_graph_updates.py::test_a_node_without_its_options_is_removed_or_keeps_what_it_uses"
+            "[with an allocation-refused]"
+        ),
+    ),
+    Correction(
+        "a sixth reading",
+        "an interrupt leaves a node without its options",
+        "gpu/graphs/node_parameters.py",
+        old="        except BaseException as error:  # also an interrupt: a kernel",
+        new="        except CudaError as error:  # a kernel",
+        test=(
+            "driver/test_graph_updates.py::test_a_node_without_its_options_is_removed_or_keeps_what_it_uses"
+            "[plain-signal]"
+        ),
+    ),
 ]
 
 

@@ -103,9 +103,14 @@ class Given:
         getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
         try:
             self._set_attributes(driver, node)
-        except CudaError:
-            attempt(driver.cuGraphDestroyNode, node)
-            raise
+        except BaseException as error:  # also an interrupt: a kernel must not run without its options
+            if attempt(driver.cuGraphDestroyNode, node):
+                raise
+            graph._keep(node.value, self.kept)  # a graph with allocations cannot lose a node
+            if not isinstance(error, CudaError):
+                raise
+            message = f"{error}\nThe graph has this node now, without its options: build another graph"
+            raise reworded(error, message, type(error)) from None
 
     def _options_of(self, driver: Driver, node: object) -> dict[int, bytes]:
         """Ask for the options of a kernel node that was captured, embedded, or added by other software.
