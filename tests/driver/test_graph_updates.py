@@ -2,6 +2,7 @@
 
 import array
 import contextlib
+import ctypes
 import gc
 import itertools
 import os
@@ -19,7 +20,7 @@ from tests.driver import graph_kernels, kernels
 from tests.driver.test_graph_nodes import floats, run
 from tests.subject import module, rawcuda
 
-errors, owned = module("errors"), module("ownership")
+errors, owned, cuda_h = module("errors"), module("ownership"), module("headers.cuda_h")
 WAIT = 60
 
 
@@ -1164,3 +1165,38 @@ def test_a_node_without_its_options_is_removed_or_keeps_what_it_uses(device, wor
         assert weak() is not None or can_lose
         graph.close()
     owner.owner.close()
+
+
+@pytest.mark.parametrize("way", ["added", "captured"])
+def test_an_update_whose_second_option_is_refused(device, word, graph, monkeypatch, way):
+    """The first option is as it was, too; of a captured node, the arguments cannot be known, and the error says so."""
+    driver, asked = device._primary.driver, cuda_h.CUlaunchAttributeValue()
+    set_attribute, given, other = driver.cuGraphKernelNodeSetAttribute, [], device.upload(array.array("I", [0]))
+
+    def second_refused(node, number, value):
+        given.append(number)
+        if len(given) == 2:
+            raise errors.InvalidUse("refused", code=1)
+        return set_attribute(node, number, value)
+
+    with device.load(graph_kernels.STEP) as code, device.stream() as stream:
+        if way == "added":
+            node = graph.kernel(code["step"], word, 1, grid=1, block=1)
+        else:
+            with stream.capture(into=graph):
+                code["step"].launch(word, 1, grid=1, block=1, stream=stream)
+            (node,) = graph.nodes
+        monkeypatch.setitem(driver.__dict__, "cuGraphKernelNodeSetAttribute", second_refused)
+        launch = code["step"].configure(grid=1, block=1, priority=-1, cooperative=True)
+        with pytest.raises(errors.InvalidUse, match="^refused$" if way == "added" else "update it again$"):
+            node.update(launch, other, 5)
+        monkeypatch.undo()
+        run(graph, device)
+        assert (word.tolist(), other.tolist()) == (([1], [0]) if way == "added" else ([0], [5]))
+        if way == "added":
+            driver.cuGraphKernelNodeGetAttribute(cuda_h.CUgraphNode(node.handle), given[0], ctypes.byref(asked))
+            assert not any(bytes(asked))
+        node.update(launch, other, 6)
+        run(graph, device)
+        assert other.tolist() == [6 if way == "added" else 56]
+        graph.close(), other.owner.close()

@@ -1279,8 +1279,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a node whose update was refused in part uses what nothing keeps",
         "gpu/graphs/updates.py",
-        old="earlier is not None and attempt(earlier.change, graph, handle)",
-        new="earlier is not None",
+        old="earlier is None or not attempt(_change_back, driver, handle, earlier, options)",
+        new="earlier is None",
         test="driver/test_graph_updates.py::test_an_update_of_which_only_a_part_was_accepted_is_taken_back",
     ),
     Correction(
@@ -7068,6 +7068,22 @@ CORRECTIONS = [
             "driver/test_graph_updates.py::test_a_node_without_its_options_is_removed_or_keeps_what_it_uses"
             "[plain-signal]"
         ),
+    ),
+    Correction(
+        "a sixth reading",
+        "an update of which one option was refused leaves another one changed",
+        "gpu/graphs/updates.py",
+        old="    for number, value in options:\n        driver.",
+        new="    for number, value in ():\n        driver.",
+        test="driver/test_graph_updates.py::test_an_update_whose_second_option_is_refused[added]",
+    ),
+    Correction(
+        "a sixth reading",
+        "an update of a captured node that was refused in part says nothing of it",
+        "gpu/graphs/updates.py",
+        old="                raise reworded(error, message, type(error)) from None\n            graph._keep(",
+        new="                raise\n            graph._keep(",
+        test="driver/test_graph_updates.py::test_an_update_whose_second_option_is_refused[captured]",
     ),
 ]
 

@@ -102,7 +102,7 @@ class Given:
         driver = graph._primary.driver
         getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
         try:
-            self._set_attributes(driver, node)
+            self.set_options(driver, node)
         except BaseException as error:  # also an interrupt: a kernel must not run without its options
             if attempt(driver.cuGraphDestroyNode, node):
                 raise
@@ -140,11 +140,9 @@ class Given:
         if not options.keys() <= self.options.keys():
             raise ValueError("options of a kernel node, such as a cluster, cannot be removed: add another node")
 
-    def change(self, graph: Graph, node: object) -> None:
-        """Change a node of a graph to this."""
-        driver = graph._primary.driver
+    def change(self, driver: Driver, node: object) -> None:
+        """Change a node of a graph to this, but not its options."""
         getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
-        self._set_attributes(driver, node)
 
     def change_executable(self, graph: Graph, executable: object, node: object) -> None:
         """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
@@ -159,9 +157,17 @@ class Given:
             )
             raise reworded(error, message, InvalidUse) from None
 
-    def _set_attributes(self, driver: Driver, node: object) -> None:
+    def set_options(self, driver: Driver, node: object) -> None:
+        """Give a kernel node of a graph the options of this."""
         for attribute in self.packed.attributes if self.packed is not None else ():
             driver.cuGraphKernelNodeSetAttribute(node, attribute.id, byref(attribute.value))
+
+    def ask_options(self, driver: Driver, node: object) -> list[tuple[int, Any]]:
+        """Return what a kernel node of a graph has instead of the options of this."""
+        found = [(number, cuda_h.CUlaunchAttributeValue()) for number in self.options]
+        for number, value in found:
+            driver.cuGraphKernelNodeGetAttribute(node, number, byref(value))
+        return found
 
 
 # -- what is kept

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ...driver import Driver
     from ...gpu.graphs.executable import Executable
     from ...gpu.graphs.graph import Graph
     from .node_parameters import Given
@@ -107,18 +108,29 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
         given.check_options(graph, handle, None if earlier is None else earlier.options, False)
-        both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
+        driver, has_changed = graph._primary.driver, False
+        options = given.ask_options(driver, handle)
         before = graph._root._kept.get(node.handle)
-        graph._keep(node.handle, both)  # before the call, so that the objects are alive even after an interrupt
+        # Before the call, so that the objects are alive even after an interrupt.
+        graph._keep(node.handle, (*given.kept, *(before or ())))
         try:
-            given.change(graph, handle)
-        except CudaError:
-            # A kernel takes several calls, of which the first ones may have been accepted: make them as they were.
-            if given.packed is None or earlier is not None and attempt(earlier.change, graph, handle):
-                graph._keep(node.handle, before)
+            given.change(driver, handle)
+            has_changed = True
+            given.set_options(driver, handle)
+        except CudaError as error:
+            if has_changed and (earlier is None or not attempt(_change_back, driver, handle, earlier, options)):
+                message = f"{error}\n{node!r} has been changed, but not its options: update it again"
+                raise reworded(error, message, type(error)) from None
+            graph._keep(node.handle, before)
             raise
         graph._keep(node.handle, given.kept)
         graph._root._given[node.handle] = given
+
+
+def _change_back(driver: Driver, node: object, earlier: Given, options: list[tuple[int, Any]]) -> None:
+    earlier.change(driver, node)
+    for number, value in options:
+        driver.cuGraphKernelNodeSetAttribute(node, number, byref(value))
 
 
 def set_executable_node(executable: Executable, node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
