@@ -1200,3 +1200,74 @@ def test_an_update_whose_second_option_is_refused(device, word, graph, monkeypat
         run(graph, device)
         assert other.tolist() == [6 if way == "added" else 56]
         graph.close(), other.owner.close()
+
+
+@pytest.mark.parametrize("way", ["after", "before"])
+def test_an_interrupt_of_destroy_leaves_a_node_that_is_there_or_is_not(device, step, word, graph, monkeypatch, way):
+    """The driver may give the handle of a node that is gone to another node."""
+    driver, node = device._primary.driver, graph.kernel(step, word, 1)
+    handle = node.handle
+    if way == "after":
+        interrupt_after(monkeypatch, driver, "cuGraphDestroyNode", KeyboardInterrupt)
+    else:
+
+        def interrupted(*arguments):
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setitem(driver.__dict__, "cuGraphDestroyNode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        node.destroy()
+    if way == "before":
+        assert graph.nodes == [node] and node.label == "step" and graph._kept
+        node.destroy()
+    assert handle not in graph._nodes and handle not in graph._given and not graph._kept
+    node.destroy()
+    with pytest.raises(errors.Closed, match="was destroyed"):
+        node.pred
+    assert not graph.nodes
+
+
+def test_a_node_is_forgotten_however_often_that_is_interrupted(device, graph, monkeypatch):
+    inner = device.graph()
+    inner.fill(device.allocate(4), 1)
+    node = graph.embed(inner)
+    (within,) = node.child.nodes
+    keep, left = type(graph)._keep, [KeyboardInterrupt]
+
+    def interrupted(self, key, things):
+        if key == handle and left:
+            raise left.pop()
+        keep(self, key, things)
+
+    handle = node.handle
+    monkeypatch.setattr(type(graph), "_keep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        node.destroy()
+    assert not graph._kept and not graph._given
+    for each in (node, within):
+        with pytest.raises(errors.Closed, match="was destroyed"):
+            each.handle
+    inner.close()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, partial(errors.InvalidUse, code=1)], ids=["signal", "refused"])
+def test_after_an_interrupt_of_an_update_it_is_not_known_what_a_node_does(
+    device, step, word, graph, monkeypatch, error
+):
+    driver, node = device._primary.driver, graph.kernel(step, word, 1)
+    symbol = "cuGraphKernelNodeSetParams" + "_v2" * driver.has("cuGraphAddKernelNode_v2")
+    interrupt_after(monkeypatch, driver, symbol, error("refused"))
+    with device.load(graph_kernels.STEP.replace("step", "other")) as code:
+        with pytest.raises((KeyboardInterrupt, errors.InvalidUse), match="refused"):
+            node.update(code["other"].configure(grid=1, block=1), word, 2)
+        if error is KeyboardInterrupt:
+            assert (node.label, node._given) == ("other", None)
+            with pytest.raises(TypeError, match="give update"):
+                node.update(word, 3)
+            node.update(step, word, 3)
+        else:
+            assert node.label == "step"
+            node.update(word, 3)
+        run(graph, device)
+        assert word.tolist() == [3]

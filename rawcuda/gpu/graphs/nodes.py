@@ -176,9 +176,16 @@ class Node:
             handle = self._handle
             if handle is None:  # another thread has destroyed it
                 return
-            inner = _inside(self)
-            graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
-            _forget(root, (self, *inner))
+            nodes = self, *_inside(self)
+            try:
+                graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
+                _forget(root, nodes)
+            except CudaError:
+                raise
+            except BaseException:  # an interrupt: the driver may have destroyed the node, and give its handle again
+                if handle not in node_handles(graph):
+                    _forget(root, nodes)
+                raise
             if not count_nodes(root):
                 root._kept.clear()  # also what captures have used
                 root._changed()
@@ -337,12 +344,14 @@ def _graph_in(node: Any, handle: int) -> Graph:
 def _forget(root: Graph, nodes: Iterable[Node]) -> None:
     """Forget nodes that were destroyed, and what they used."""
     for node in nodes:
-        gone, node._handle = node._handle or 0, None
+        gone = node._handle or 0
         root._nodes.pop(gone, None)
-        given = root._given.pop(gone, None)
+        given = root._given.get(gone)
         if given is not None:
             root._given.pop(given.once, None)
+            root._given.pop(gone, None)
         root._keep(gone, None)
+        node._handle = None  # at last: after an interrupt, all of this is done again
 
 
 def _inside(node: Node) -> list[Node]:

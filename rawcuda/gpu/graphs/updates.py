@@ -113,6 +113,8 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         before = graph._root._kept.get(node.handle)
         # Before the call, so that the objects are alive even after an interrupt.
         graph._keep(node.handle, (*given.kept, *(before or ())))
+        graph._root._given.pop(node.handle, None)  # and then it is not known what the node does
+        node._label = None
         try:
             given.change(driver, handle)
             has_changed = True
@@ -122,6 +124,8 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
                 message = f"{error}\n{node!r} has been changed, but not its options: update it again"
                 raise reworded(error, message, type(error)) from None
             graph._keep(node.handle, before)
+            if earlier is not None:
+                graph._root._given[node.handle] = earlier
             raise
         graph._keep(node.handle, given.kept)
         graph._root._given[node.handle] = given
