@@ -246,6 +246,18 @@ def test_memory_of_a_graph_may_have_the_address_of_memory_that_it_has_freed(grap
     assert given.arguments[0].value == address
 
 
+def test_an_allocation_may_have_the_handle_of_one_whose_graph_was_closed(device, graph, monkeypatch):
+    with device.graph() as closed:
+        first = closed.allocate(4)
+        graph.free(first)
+        handle = first.handle
+    with device.graph() as other:
+        second = other.allocate(4)
+        monkeypatch.setattr(type(second), "handle", handle)
+        given = module("gpu.graphs.node_parameters").free(graph, second)
+        assert given.arguments[0].value == second.ptr
+
+
 def test_memory_that_lives_in_a_graph(device, graph, step):
     out = device.upload(array.array("I", [0]))
     made = graph.allocate(4)

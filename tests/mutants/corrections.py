@@ -7125,6 +7125,14 @@ CORRECTIONS = [
         new="            if False:\n                graph._root",
         test="driver/test_graph_updates.py::test_after_an_interrupt_of_an_update_it_is_not_known_what_a_node_does[refused]",
     ),
+    Correction(
+        "a sixth reading",
+        "an allocation is taken for one of a closed graph that had the same handle",
+        "gpu/graphs/node_parameters.py",
+        old=", ref(allocation.graph._root))\n",
+        new=")\n",
+        test="driver/test_graph_nodes.py::test_an_allocation_may_have_the_handle_of_one_whose_graph_was_closed",
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from _weakref import ref
 from ctypes import byref
 
 from ...arguments import as_int
@@ -92,7 +93,7 @@ class Given:
     ) -> None:
         self.kind, self.label, self.kept, self.arguments, self.symbols = kind, label, kept, arguments, symbols
         self.in_graph = len(arguments) if in_graph is None else in_graph
-        self.once: tuple[str, int] | None = None
+        self.once: tuple[object, ...] | None = None
         self.launch: Launch | None = None  # of a kernel node: its Launch, and the packed arguments
         self.packed: Packed | None = None
         self.options: dict[int, bytes] = {}
@@ -468,7 +469,8 @@ def free(graph: Graph, allocation: AllocationNode) -> Given:
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
     address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
     made = Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
-    made.once = ("free", allocation.handle)  # (a later allocation may get the same address)
+    # A later allocation may get the same address, and one of another graph, after this one was closed, the same handle.
+    made.once = ("free", allocation.handle, ref(allocation.graph._root))
     for owner in (allocation.graph, graph):
         if made.once in owner._root._given:
             raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
