@@ -228,6 +228,28 @@ def test_a_child_graph(device, graph, word, step):
         child.embed(graph)
 
 
+@pytest.mark.parametrize("form", ["child", "then"])
+@pytest.mark.parametrize("way", ["with", "close", "detach"])
+def test_the_graph_in_a_node_belongs_to_the_node(device, graph, word, step, form, way):
+    if form == "child":
+        with device.graph() as inner:
+            node = graph.embed(inner)
+    elif device._primary.driver.version < 12040:
+        pytest.skip("conditional nodes need a driver of CUDA 12.4")
+    else:
+        node = graph.if_then(graph.create_condition(1))
+    with getattr(node, form) as body:
+        first = body.kernel(step, word, 1)
+        if way == "close":
+            body.close()
+        elif way == "detach":
+            assert body.detach() == body.handle
+    assert not body.closed and getattr(node, form) is body
+    body.kernel(step, word, 2, after=first)
+    run(graph, device)
+    assert word.tolist() == [12]
+
+
 def test_an_empty_graph_can_be_launched(device, graph):
     run(graph, device, 2)
     assert graph.nodes == [] and graph.edges == []

@@ -7133,6 +7133,22 @@ CORRECTIONS = [
         new=")\n",
         test="driver/test_graph_nodes.py::test_an_allocation_may_have_the_handle_of_one_whose_graph_was_closed",
     ),
+    Correction(
+        "a sixth reading",
+        "the graph in a node is closed, and goes on to run",
+        "gpu/graphs/graph.py",
+        old="        if self._parent is not None:\n            return\n        with unless",
+        new="        with unless",
+        test="driver/test_graph_nodes.py::test_the_graph_in_a_node_belongs_to_the_node[with-then]",
+    ),
+    Correction(
+        "a sixth reading",
+        "the graph in a node is given away, and cannot be used any more",
+        "gpu/graphs/graph.py",
+        old="        if self._parent is not None:\n            return self.handle\n",
+        new="",
+        test="driver/test_graph_nodes.py::test_the_graph_in_a_node_belongs_to_the_node[detach-child]",
+    ),
 ]
 
 

@@ -660,20 +660,30 @@ class Graph(Lender):
         self._changed()
 
     def close(self) -> None:
-        """Destroy the graph, and release what its nodes use; pending launches are still completed."""
+        """Destroy the graph, and release what its nodes use; pending launches are still completed.
+
+        The graph in a node belongs to the node, so that its close() does nothing.
+        """
+        if self._parent is not None:
+            return
         with unless_inside(self._root._lock):
             super().close()
-            if self._outer is None:
-                self._kept.clear()
-                self._given.clear()
-                self._changed()
+            self._kept.clear()
+            self._given.clear()
+            self._changed()
         if dropped:
             drain()
 
+    def detach(self) -> int:
+        """Return the handle and give up its ownership; the graph in a node stays usable, and belongs to the node."""
+        if self._parent is not None:
+            return self.handle
+        return super().detach()
+
     def _closing(self) -> bool:
         invalidate()
-        recording = self._root._recording()
-        if recording is not None and (self._outer is None or recording.graph is self):
+        recording = self._recording()
+        if recording is not None:
             recording._end(False)  # the driver must not go on to capture into it
         own = self._executable
         if own is not None:
