@@ -1086,6 +1086,19 @@ def test_an_update_of_which_only_a_part_was_accepted_is_taken_back(device, monke
         graph.close()
 
 
+def test_a_condition_that_no_node_uses_is_named_among_the_reasons(device, graph):
+    first, second = graph.create_condition(1), graph.create_condition(1)
+    graph.if_then(first)
+    try:
+        graph.launch()
+        device.synchronize()
+        pytest.skip("this driver accepts conditions without a node")
+    except errors.InvalidUse as error:
+        assert "needs a node for each condition" in str(error)
+    graph.if_then(second)
+    run(graph, device)
+
+
 class Array(types.SimpleNamespace):
     """An array of another library."""
 

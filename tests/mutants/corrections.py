@@ -7149,6 +7149,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_graph_nodes.py::test_the_graph_in_a_node_belongs_to_the_node[detach-child]",
     ),
+    Correction(
+        "a sixth reading",
+        "for a condition that no node uses, only an Executable is named as the reason",
+        "gpu/graphs/executable.py",
+        old=", and needs a node for each condition: close()",
+        new=": close()",
+        test="driver/test_graph_updates.py::test_a_condition_that_no_node_uses_is_named_among_the_reasons",
+    ),
 ]
 
 

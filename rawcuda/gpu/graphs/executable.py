@@ -206,7 +206,10 @@ class Executable(Owned):
         return f"<Executable {shown_handle(self)}>"
 
 
-_ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
+_ONE = (
+    "can have one executable graph only, and needs a node for each condition: close() the Executable that "
+    "instantiate() returned, or launch that, or add the missing nodes"
+)
 
 
 def _is_waited_for(thing: object) -> bool:

@@ -164,6 +164,8 @@ class Node:
     def destroy(self) -> None:
         """Remove this node and its edges from the graph; a second destroy() does nothing.
 
+        Without its conditional node, a condition may prevent later launches of the graph: see docs/graphs.md.
+
         calls   cuGraphDestroyNode
         raises  Unsupported  the graph has allocations
         """
