@@ -1086,6 +1086,26 @@ def test_an_update_of_which_only_a_part_was_accepted_is_taken_back(device, monke
         graph.close()
 
 
+@pytest.mark.parametrize("way", ["captured", "embedded"])
+def test_what_captured_and_embedded_nodes_use_must_stay_open(device, step, word, graph, way):
+    """It is not known for each of them: after an update of one, another one may use it."""
+    with device.load(graph_kernels.STEP) as code, device.stream() as stream, device.graph() as inner:
+        if way == "captured":
+            with stream.capture(into=graph):
+                code["step"].launch(word, 1, grid=1, block=1, stream=stream)
+            (node,) = graph.nodes
+        else:
+            inner.kernel(code["step"], word, 1, grid=1, block=1)
+            (node,) = graph.embed(inner).child.nodes
+        node.update(step, word, 2)
+        run(graph, device)
+    assert word.tolist() == [2]
+    with pytest.raises(errors.Closed, match="build the graph again if the node was captured or embedded$"):
+        graph.launch()
+    graph.nodes[0].destroy()
+    graph.launch()
+
+
 def test_a_condition_that_no_node_uses_is_named_among_the_reasons(device, graph):
     first, second = graph.create_condition(1), graph.create_condition(1)
     graph.if_then(first)

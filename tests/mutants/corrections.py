@@ -7157,6 +7157,14 @@ CORRECTIONS = [
         new=": close()",
         test="driver/test_graph_updates.py::test_a_condition_that_no_node_uses_is_named_among_the_reasons",
     ),
+    Correction(
+        "a sixth reading",
+        "the error for a closed module of a captured node has a remedy that does not help",
+        "gpu/graphs/node_parameters.py",
+        old=', or build the graph again if "\n                "the node was captured or embedded"',
+        new=', or keep it open"',
+        test="driver/test_graph_updates.py::test_what_captured_and_embedded_nodes_use_must_stay_open[captured]",
+    ),
 ]
 
 

@@ -214,7 +214,10 @@ def refuse_closed(owners: Iterable[Owned]) -> None:
     """Raise Closed if a node uses an object that is closed: the driver must not see its handle."""
     for owner in owners:
         if owner._handle is None:
-            raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
+            raise Closed(
+                f"a node of this graph uses {owner!r}, which is closed: update that node, or build the graph again if "
+                "the node was captured or embedded"
+            )
 
 
 def check_open(graph: Graph) -> None:
