@@ -423,6 +423,31 @@ def test_host_views_stay_usable_in_a_forked_child(python):
     )
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_launch_of_a_graph_in_a_forked_child_names_its_call(python):
+    result = python(
+        """
+        import os
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        graph = device.graph()
+        graph.fill(device.zeros(3, "float32"), 1)
+        executable = graph.instantiate()
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                executable.launch()
+            except rawcuda.ForkedAfterInit as error:
+                status = 0 if str(error).startswith("cuGraphLaunch: ") else 2
+            finally:
+                os._exit(status)
+        print(os.WEXITSTATUS(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert (result.stdout, result.returncode) == ("0\n", 0), result.stderr
+
+
 @pytest.mark.emulator_only("its kernels run in the thread that waits for them, which Python ends at any place")
 def test_a_finalizer_that_waits_for_a_thread_that_has_ended_does_not_hang(python):
     """At the interpreter's end, daemon threads have ended in the middle of a kernel, or with a lock held."""

@@ -7165,6 +7165,14 @@ CORRECTIONS = [
         new=', or keep it open"',
         test="driver/test_graph_updates.py::test_what_captured_and_embedded_nodes_use_must_stay_open[captured]",
     ),
+    Correction(
+        "a sixth reading",
+        "the launch of a graph in a forked child names another call",
+        "gpu/graphs/executable.py",
+        old="        except (CudaError, ForkedAfterInit, Closed):  # the launch",
+        new="        except CudaError:  # the launch",
+        test="driver/test_process.py::test_the_launch_of_a_graph_in_a_forked_child_names_its_call",
+    ),
 ]
 
 

@@ -15,7 +15,7 @@ import ctypes
 from _weakref import ref
 
 from ...driver import as_argument
-from ...errors import CudaError
+from ...errors import Closed, CudaError, ForkedAfterInit
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
@@ -138,7 +138,7 @@ class Executable(Owned):
             calls.cuGraphLaunch(executable, argument)
             if keeping or self._elsewhere or home is not self._primary:
                 self._keep(home, queue, keeping, release_of(stream))
-        except CudaError:  # the driver has refused the launch, or its end was waited for
+        except (CudaError, ForkedAfterInit, Closed):  # the launch was refused, or its end was waited for
             raise
         except BaseException:  # the driver may have accepted the launch before the interrupt
             self._keep(home, queue, keeping, release_of(stream))
