@@ -1285,9 +1285,7 @@ def test_a_node_is_forgotten_however_often_that_is_interrupted(device, graph, mo
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, partial(errors.InvalidUse, code=1)], ids=["signal", "refused"])
-def test_after_an_interrupt_of_an_update_it_is_not_known_what_a_node_does(
-    device, step, word, graph, monkeypatch, error
-):
+def test_after_an_interrupt_it_is_not_known_what_a_node_does(device, step, word, graph, monkeypatch, error):
     driver, node = device._primary.driver, graph.kernel(step, word, 1)
     symbol = "cuGraphKernelNodeSetParams" + "_v2" * driver.has("cuGraphAddKernelNode_v2")
     interrupt_after(monkeypatch, driver, symbol, error("refused"))

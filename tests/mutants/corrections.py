@@ -5079,8 +5079,8 @@ CORRECTIONS = [
         "a fifth attack",
         "an allocation of a graph whose address a freed one had cannot be freed",
         "gpu/graphs/node_parameters.py",
-        old='("free", allocation.handle)',
-        new='("free", address)',
+        old='("free", allocation.handle, ref(',
+        new='("free", address, ref(',
         test="driver/test_graph_nodes.py::test_memory_of_a_graph_may_have_the_address_of_memory_that_it_has_freed",
     ),
     Correction(
@@ -7035,8 +7035,8 @@ CORRECTIONS = [
         "a sixth reading",
         "a TimeoutError of a signal handler is taken for a refusal of the update of a node",
         "gpu/graphs/updates.py",
-        old="        except CudaError:\n            # A kernel",
-        new="        except Exception:\n            # A kernel",
+        old="        except CudaError as error:\n            if has_changed",
+        new="        except Exception as error:\n            if has_changed",
         test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[update-TimeoutError]",
     ),
     Correction(
@@ -7115,7 +7115,7 @@ CORRECTIONS = [
         "gpu/graphs/updates.py",
         old="        graph._root._given.pop(node.handle, None)  # and",
         new="        pass  # and",
-        test="driver/test_graph_updates.py::test_after_an_interrupt_of_an_update_it_is_not_known_what_a_node_does[signal]",
+        test="driver/test_graph_updates.py::test_after_an_interrupt_it_is_not_known_what_a_node_does[signal]",
     ),
     Correction(
         "a sixth reading",
@@ -7123,7 +7123,7 @@ CORRECTIONS = [
         "gpu/graphs/updates.py",
         old="            if earlier is not None:\n                graph._root",
         new="            if False:\n                graph._root",
-        test="driver/test_graph_updates.py::test_after_an_interrupt_of_an_update_it_is_not_known_what_a_node_does[refused]",
+        test="driver/test_graph_updates.py::test_after_an_interrupt_it_is_not_known_what_a_node_does[refused]",
     ),
     Correction(
         "a sixth reading",
