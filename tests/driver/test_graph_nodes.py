@@ -1146,3 +1146,80 @@ def test_a_node_waits_for_the_stream_that_wrote_a_view_of_another_library_s_arra
         other.synchronize()
         device.synchronize()
         assert (made if what == "fill" else y).tolist() == [5 if what == "fill" else 41] * 4
+
+
+@pytest.mark.parametrize(
+    "how", ["launch", "launch again", "update", "destroy", "close", "executable", "close executable"]
+)
+def test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph(device, word, step, how):
+    """As that of an array of an allocator with a lock: it does not run while a lock of the graph is held."""
+    lock, begun, got = threading.RLock(), threading.Event(), []
+    memory = device.zeros(1, "uint32")
+    device.synchronize()
+
+    class Array:
+        __cuda_array_interface__ = {"version": 3, "shape": (1,), "typestr": "<u4", "data": (memory.ptr, False)}
+
+        def __del__(self):
+            begun.set()
+            got.append(lock.acquire(timeout=5))
+            if got[-1]:
+                lock.release()
+
+    graph = device.graph()
+    node = graph.kernel(step, word if how == "launch" else Array(), 1)
+    stream = device.stream()
+    executable = graph.instantiate()
+    if how == "launch":
+        step.kernel.configure(grid=1, block=1, stream=stream)(Array(), 1)  # kept until the stream is done
+        while not stream.query():
+            pass
+    if how in ("launch again", "close"):
+        executable.close()
+        graph.launch(stream)
+        stream.synchronize()
+    elif how in ("update", "destroy"):
+        executable.close()
+    begun.clear()
+
+    def change():
+        if how == "update":
+            node.update(step, word, 2)
+        elif how == "destroy":
+            node.destroy()
+        elif how == "close":
+            graph.close()
+        elif how == "executable":
+            graph_node = executable[node]
+            node.update(step, word, 2)
+            graph_node.update(step, word, 2)
+        elif how == "close executable":
+            node.update(step, word, 2)
+            executable.close()
+        elif how == "launch again":
+            node.update(step, word, 2)
+            graph.launch(stream)
+        for _ in range(200):
+            if begun.is_set():
+                break
+            if how == "launch":
+                executable.launch(stream)
+                while not stream.query():
+                    pass
+            gc.collect()
+            device.event().close()
+
+    thread = threading.Thread(target=change)
+    with lock:
+        thread.start()
+        assert begun.wait(10)
+        with contextlib.suppress(errors.Closed):
+            if how in ("launch", "executable", "close executable"):
+                executable.launch(stream)
+            else:
+                graph.launch(stream)
+    thread.join()
+    assert got and all(got)
+    device.synchronize()
+    executable.close()
+    graph.close()

@@ -6430,6 +6430,51 @@ CORRECTIONS = [
         test="driver/test_graph_updates.py::test_what_nodes_of_child_graphs_do_is_not_guessed",
     ),
     Correction(
+        "a sixth attack",
+        "a launch of a graph releases what earlier work used while it holds a lock",
+        "gpu/graphs/executable.py",
+        old="retain(home, queue, keeping, release, is_locked=True)",
+        new="retain(home, queue, keeping, release)",
+        test="driver/test_graph_nodes.py::"
+        "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[launch]",
+    ),
+    Correction(
+        "a sixth attack",
+        "an executable graph that is made again is released while a lock is held",
+        "gpu/graphs/graph.py",
+        old="held += [] if own is None else own._held()",
+        new="pass",
+        test="driver/test_graph_nodes.py::"
+        "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[launch again]",
+    ),
+    Correction(
+        "a sixth attack",
+        "what a node used that is destroyed is released while a lock is held",
+        "gpu/graphs/nodes.py",
+        old="        held += [given, root._kept.get(gone)]\n",
+        new="",
+        test="driver/test_graph_nodes.py::"
+        "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[destroy]",
+    ),
+    Correction(
+        "a sixth attack",
+        "what a node of an executable graph used is released while a lock is held",
+        "gpu/graphs/updates.py",
+        old="            held = executable._held()\n",
+        new="            held = None\n",
+        test="driver/test_graph_nodes.py::"
+        "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[executable]",
+    ),
+    Correction(
+        "a sixth attack",
+        "what an executable graph used that is closed is released while a lock is held",
+        "gpu/graphs/executable.py",
+        old="            held = self._held()\n",
+        new="            held = None\n",
+        test="driver/test_graph_nodes.py::"
+        "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[close executable]",
+    ),
+    Correction(
         "a sixth reading",
         "a link in an exit handler waits for ever for a thread that has ended",
         "compiler/nvjitlink.py",
@@ -6894,12 +6939,8 @@ CORRECTIONS = [
         "a sixth reading",
         "an interrupted cuLibraryUnload leaves the variables",
         "emulator/entries/code/code_libraries.py",
-        old="            module.close()\n"
-        "            context.owned.pop(module.handle, None)\n"
-        "            del machine.handles[module.handle]\n",
-        new="            del machine.handles[module.handle]\n"
-        "            context.owned.pop(module.handle, None)\n"
-        "            module.close()\n",
+        old="            module.close()  # (last",
+        new="            library.modules.pop(context, None)\n            module.close()  # (last",
         test="emulator/test_interrupts.py::"
         "test_an_interrupted_release_can_be_repeated_and_leaves_nothing[cuLibraryUnload]",
     ),

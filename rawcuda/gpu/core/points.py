@@ -409,12 +409,13 @@ def keep_in_graph(primary: PrimaryContext, stream: object, things: object) -> bo
     return True
 
 
-def retain(device: Any, stream: int, things: object, release: object = None) -> None:
+def retain(device: Any, stream: int, things: object, release: object = None, is_locked: bool = False) -> None:
     """Keep objects alive until a stream has completed the work that was queued on it so far.
 
     device   a Device, or a PrimaryContext
     stream   a handle, or one as an argument; the work that uses the objects must be queued already
     release  that of a Stream of ours; None: another stream
+    is_locked  whether the caller has a lock, and sweeps afterwards: a finalizer of the user may wait for another lock
     """
     if type(device) is PrimaryContext:
         primary: PrimaryContext = device
@@ -439,6 +440,8 @@ def retain(device: Any, stream: int, things: object, release: object = None) -> 
     except BaseException:  # the work is queued: its memory must outlive it in any case
         attempt(primary.calls.cuStreamSynchronize, queue)
         raise
+    if is_locked:
+        return
     if len(point.things) == 1:  # it is new, which all of them are if the driver does not tell which stream it is
         sweep()
     elif not len(point.things) % _SWEEP_EVERY:

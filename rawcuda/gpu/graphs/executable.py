@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 from _weakref import ref
+from ctypes import byref
 
 from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit
@@ -21,7 +22,7 @@ from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
 from ..core.context import PrimaryContext, attempt
 from ..core.handles import EXECUTABLE, MODULE, STREAM, make, shown_handle
-from ..core.points import capture_number, capturing, retain
+from ..core.points import capture_number, capturing, retain, retained, sweep
 from ..core.stream_arguments import StreamHandle, home_of, order, queue_of, release_of, work_handle
 from .conditions import explained
 from .node_parameters import owners_in, refuse_closed, things_in
@@ -122,6 +123,8 @@ class Executable(Owned):
             self._primary.driver.check_thread("cuGraphLaunch")
         with self._lock:  # another thread may change what the nodes use
             self._launch(stream)
+        if retained:
+            sweep()
 
     def _launch(self, stream: object) -> None:
         queue = work_handle(stream)  # (this may run code, which may close this graph)
@@ -151,18 +154,27 @@ class Executable(Owned):
         graph, a stream waits for the launch.
         """
         if keeping:
-            retain(home, queue, keeping, release)
+            retain(home, queue, keeping, release, is_locked=True)
         for other in {self._primary, *self._elsewhere} - {home}:
             if other._handle is None or capture_number(home.calls, queue) is not None:
                 continue
+            aside = ctypes.c_void_p()  # (a Stream would release other things when it is made or closed)
             try:
-                aside = StreamHandle()
-                aside._create(other, STREAM, STREAM.numbers)
-                with aside:
-                    order(home, queue, other, aside.handle)
+                other.calls.cuStreamCreateWithPriority(byref(aside), *STREAM.numbers)
+                order(home, queue, other, aside.value or 0)
             except BaseException:
                 attempt(home.calls.cuStreamSynchronize, as_argument(queue))
                 raise
+            finally:
+                if aside.value:
+                    attempt(other.calls.cuStreamDestroy_v2, aside)
+
+    def _held(self) -> list[object]:
+        """Return what this keeps, for who changes it with the lock, and must not drop things before the lock is free.
+
+        Their finalizers may wait for another lock, whose owner may wait for this one.
+        """
+        return [*self._kept.values(), *self._given.values(), self._captured, self._keeping]
 
     def upload(self, stream: object = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
@@ -192,10 +204,12 @@ class Executable(Owned):
     def close(self) -> None:
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
         with unless_inside(self._lock):
+            held = self._held()
             super().close()
             self._kept = {}
             self._given = {}
             self._changed()
+        del held
         if dropped:
             drain()
 

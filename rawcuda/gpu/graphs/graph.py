@@ -267,9 +267,11 @@ class Graph(Lender):
     def _instantiated(self) -> Executable:
         """Return the executable graph for launch(); make another one if this graph was changed."""
         self.handle
+        held: list[object] = []  # until the lock is free: see Executable._held
         with self._asking(), self._primary.current():
             own = self._executable
             if own is None or own._version != self._version:
+                held += [] if own is None else own._held()
                 # Another thread may be launching the old one: after its last use, the next drain() destroys it.
                 self._executable = own = None
                 own = self._executable = Executable(self)
@@ -667,10 +669,13 @@ class Graph(Lender):
         if self._parent is not None:
             return
         with unless_inside(self._root._lock):
+            own = self._executable
+            held = [*self._kept.values(), *self._given.values(), *(() if own is None else own._held())]
             super().close()
             self._kept.clear()
             self._given.clear()
             self._changed()
+        del held  # (after the lock: see Executable._held)
         if dropped:
             drain()
 

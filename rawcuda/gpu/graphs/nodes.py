@@ -173,6 +173,7 @@ class Node:
         if is_destroyed:
             return
         root = graph._root
+        held: list[object] = []  # what the nodes used, until the lock is free: see Executable._held
         with graph._changing(), graph._primary.current(), explained(graph, "cannot lose a node: build another graph"):
             graph._refuse_recording()
             handle = self._handle
@@ -181,14 +182,15 @@ class Node:
             nodes = self, *_inside(self)
             try:
                 graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
-                _forget(root, nodes)
+                _forget(root, nodes, held)
             except CudaError:
                 raise
             except BaseException:  # an interrupt: the driver may have destroyed the node, and give its handle again
                 if handle not in node_handles(graph):
-                    _forget(root, nodes)
+                    _forget(root, nodes, held)
                 raise
             if not count_nodes(root):
+                held.extend(root._kept.values())
                 root._kept.clear()  # also what captures have used
                 root._changed()
 
@@ -343,12 +345,13 @@ def _graph_in(node: Any, handle: int) -> Graph:
     return found
 
 
-def _forget(root: Graph, nodes: Iterable[Node]) -> None:
-    """Forget nodes that were destroyed, and what they used."""
+def _forget(root: Graph, nodes: Iterable[Node], held: list[object]) -> None:
+    """Forget nodes that were destroyed, and what they used, which is put into a list."""
     for node in nodes:
         gone = node._handle or 0
         root._nodes.pop(gone, None)
         given = root._given.get(gone)
+        held += [given, root._kept.get(gone)]
         if given is not None:
             root._given.pop(given.once, None)
             root._given.pop(gone, None)

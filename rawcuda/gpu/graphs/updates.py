@@ -145,7 +145,9 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
         graph._refuse_recording()
         given = _read(node, executable._given.get(node.handle), args, named)
         with executable._lock:
+            held = executable._held()
             _set(executable, node, given)
+    del held  # (after the locks: see Executable._held)
 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
@@ -185,7 +187,9 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
     node_parameters._check_device(executable, graph._primary, repr(graph))
     with graph._changing(), executable._lock, graph._primary.current():
         graph._refuse_recording()
+        held = executable._held()
         _update(executable, graph, node_at)
+    del held  # (after the locks: see Executable._held)
 
 
 def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
