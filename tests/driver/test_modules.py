@@ -333,6 +333,16 @@ def test_a_library_reads_its_code_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read == ["kernels", "variables"]
 
 
+def test_the_variables_of_a_library_know_where_they_were_written_without_its_module(device: Any) -> None:
+    """Nothing needs to keep the Module: the library is one, and so is the memory of its variables."""
+    with rawcuda.Library(".version 6.3 .target sm_50 .address_size 64 .visible .global .u32 word = 1;") as library:
+        with device.stream() as stream:
+            library.module(device).global_("word").fill(7, stream=stream)
+            gc.collect()
+            assert library.module(device).global_("word").stream is stream
+            assert library.module(device).global_("word").tolist() == 0x07070707
+
+
 def test_a_module_keeps_its_library(device: Any) -> None:
     made = rawcuda.Library(COUNTER).module(device)
     gc.collect()

@@ -866,6 +866,16 @@ def test_an_interrupted_wait_for_the_last_work_of_a_device_loses_no_release(name
     assert lost <= (name == "cuGreenCtxDestroy")  # between its handle and its retain: a release must not come twice
 
 
+def test_a_heap_is_closed_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the beginning, the time would grow with the square of the pieces, of which a kernel may leave 500,000."""
+    space, heap, freed = module("emulator.machine.space").Space(), module("emulator.machine.holdings").Heap(), []
+    made = [heap.allocate(space, 16, 1 << 20) for _ in range(50)]
+    free = space.free
+    monkeypatch.setattr(space, "free", lambda address: freed.append(address) or free(address))
+    heap.close(space)
+    assert freed == sorted(made, reverse=True) and heap.used == 0 and not space.live()
+
+
 def test_the_heap_forgets_what_an_interrupted_kernel_has_freed() -> None:
     space, heap = module("emulator.machine.space").Space(), module("emulator.machine.holdings").Heap()
     place, is_there = 0, True

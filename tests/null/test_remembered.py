@@ -40,7 +40,7 @@ REGISTERS = {
     "gpu.graphs.node_parameters": "Given.options",
     "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
-    "gpu.kernels.libraries": "Library._modules Library._borrowers",
+    "gpu.kernels.libraries": "Library._modules Library._written Library._borrowers",
     "gpu.kernels.module": "Module._functions Module._written Module._limits",
     "gpu.kernels.options": "Reading.uses",
     "gpu.memory.pool": "_current",

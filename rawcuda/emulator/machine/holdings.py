@@ -58,8 +58,8 @@ class Heap:
 
     def close(self, space: Space) -> None:
         """Free all memory."""
-        while self.sizes:
-            self.free(space, next(iter(self.sizes)))
+        for address in sorted(self.sizes, reverse=True):  # (from the end of the lists of addresses)
+            self.free(space, address)
 
 
 class Pool:

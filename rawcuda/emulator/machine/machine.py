@@ -96,7 +96,7 @@ class Device:
         if self.retained == 1 and primary.state != CONTEXT_IS_DESTROYED:
             primary.close()
         self.machine.handles.pop(handle, None)
-        self.retained -= 1
+        self.retained = max(self.retained - 1, 0)  # (a green context in it has given back the last one)
 
 
 class Context:

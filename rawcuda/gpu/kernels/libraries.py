@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from ..devices.device import Device
 
@@ -82,7 +83,7 @@ class Library(Lender):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("_info_log", "_logs", "_data", "_kind", "_names", "_modules", "_kernels", "_variables")
+    __slots__ = ("_info_log", "_logs", "_data", "_kind", "_names", "_modules", "_written", "_kernels", "_variables")
 
     info_log: str
     if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Library(Lender):
         self._names = other_names(names)
         self._kernels = self._variables = None
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
+        self._written: dict[int, dict[str, list[Any]]] = {}  # Module._written, which outlives the Module, by device
         self._borrowers = {}
         self._info_log, self._logs = "", Logs()
         loaded = driver.current()
@@ -133,6 +135,7 @@ class Library(Lender):
         made = known() if known is not None else None
         if made is None or made.closed or made.device.closed:
             made = self._on(device)
+            made._written = self._written.setdefault(device.ordinal, made._written)
             self._lend(made)
             self._modules[device.ordinal] = ref(made)
         return made
