@@ -6994,11 +6994,11 @@ CORRECTIONS = [
         old="        if self.retained == 1 and primary.state != CONTEXT_IS_DESTROYED:\n"
         "            primary.close()\n"
         "        self.machine.handles.pop(handle, None)\n"
-        "        self.retained -= 1\n",
+        "        self.retained = max(self.retained - 1, 0)",
         new="        self.machine.handles.pop(handle, None)\n"
         "        self.retained -= 1\n"
         "        if not self.retained and primary.state != CONTEXT_IS_DESTROYED:\n"
-        "            primary.close()\n",
+        "            primary.close()",
         test="emulator/test_interrupts.py::"
         "test_an_interrupted_wait_for_the_last_work_of_a_device_loses_no_release[cuDevicePrimaryCtxRelease_v2]",
     ),
