@@ -396,3 +396,24 @@ def test_a_context_that_goes_takes_its_captures_along():
     client.do("cuDevicePrimaryCtxReset_v2", 0)
     assert client.code("cuMemAlloc_v2", OUT, 16) == 0
     assert not client.emulator.kept_exceptions
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy", "random"])
+def test_nodes_that_wait_for_all_nodes_of_a_child_graph_take_linear_time(mode):
+    """Before the child graph, in it and after it: each node waits for one step, not for all that come before."""
+    executables, n = module("emulator.entries.graphs.executables"), 200
+    client = Client(mode)
+    machine = client.emulator._machine
+    inner, outer = client.get("cuGraphCreate", 0), client.get("cuGraphCreate", 0)
+    for _ in range(n):
+        client.get("cuGraphAddEmptyNode", inner, 0, 0)
+    earlier = (ctypes.c_uint64 * n)(*[client.get("cuGraphAddEmptyNode", outer, 0, 0) for _ in range(n)])
+    child = (ctypes.c_uint64 * 1)(client.get("cuGraphAddChildGraphNode", outer, earlier, n, inner))
+    for _ in range(n):
+        client.get("cuGraphAddEmptyNode", outer, child, 1)
+    steps = []
+    executables._steps(machine.get(graphs.Graph, outer), frozenset(), steps)
+    assert sum(len(before) for _, before in steps) < 5 * n
+    names = [node for node in executables._order(machine, machine.get(graphs.Graph, outer), set())]
+    assert len(names) == 3 * n and set(names[:n]) == {machine.handles[each] for each in earlier}
+    assert {node.graph for node in names[n : 2 * n]} != {node.graph for node in names[2 * n :]}

@@ -6491,6 +6491,14 @@ CORRECTIONS = [
         test="driver/test_modules.py::test_the_variables_of_a_library_know_where_they_were_written_without_its_module",
     ),
     Correction(
+        "a sixth attack",
+        "many nodes that wait for all nodes of a child graph take quadratic memory in each launch",
+        "emulator/entries/graphs/executables.py",
+        old="if len(before) < 2:",
+        new="if True:",
+        test="emulator/test_graphs.py::test_nodes_that_wait_for_all_nodes_of_a_child_graph_take_linear_time[eager]",
+    ),
+    Correction(
         "a sixth reading",
         "a link in an exit handler waits for ever for a thread that has ended",
         "compiler/nvjitlink.py",

@@ -127,8 +127,11 @@ class GraphExec:
 # -- the order of a launch
 
 
-def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozenset[int]]]) -> frozenset[int]:
+def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node | None, frozenset[int]]]) -> frozenset[int]:
     """Append the nodes of a graph and its child graphs to `steps`, each with the numbers of the steps it waits for.
+
+    Between several nodes and the many that wait for all of them, at both ends of a child graph, comes a step without
+    a node: each would otherwise have the numbers of all others.
 
     first    the steps for which nodes without edges wait
     returns  the steps for which a successor of the whole graph waits
@@ -140,13 +143,21 @@ def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozense
         else:
             before = first
         if isinstance(node.does, Child):
-            ends[node] = _steps(node.does.graph, before, steps)
+            ends[node] = _joined(_steps(node.does.graph, _joined(before, steps), steps), steps)
         else:
             ends[node] = frozenset((len(steps),))
             steps.append((node, before))
     if ends:
         return frozenset().union(*ends.values())
     return first
+
+
+def _joined(before: frozenset[int], steps: list[tuple[Node | None, frozenset[int]]]) -> frozenset[int]:
+    """Return at most one step, which waits for some others."""
+    if len(before) < 2:
+        return before
+    steps.append((None, before))
+    return frozenset((len(steps) - 1,))
 
 
 def _sorted(nodes: Sequence[Node]) -> list[Node]:
@@ -174,17 +185,17 @@ def _sorted(nodes: Sequence[Node]) -> list[Node]:
 
 def _order(machine: Machine, graph: Graph, disabled: set[Node]) -> list[Node]:
     """Return the nodes of a graph in an order in which they can run."""
-    steps: list[tuple[Node, frozenset[int]]] = []
+    steps: list[tuple[Node | None, frozenset[int]]] = []
     _steps(graph, frozenset(), steps)
     mode, chance = machine.queues.mode, machine.queues.chance
     if mode != "eager":
         steps = _shuffled(steps, chance)
-    return [node for node, _ in steps if node not in disabled]
+    return [node for node, _ in steps if node is not None and node not in disabled]
 
 
 def _shuffled(
-    steps: list[tuple[Node, frozenset[int]]], chance: random.Random | None
-) -> list[tuple[Node, frozenset[int]]]:
+    steps: list[tuple[Node | None, frozenset[int]]], chance: random.Random | None
+) -> list[tuple[Node | None, frozenset[int]]]:
     """Return steps in a permitted order: a random one, or, without `chance`, always the last step that can run."""
     left, followers = [len(before) for _, before in steps], [list[int]() for _ in steps]
     for number, (_, before) in enumerate(steps):
