@@ -616,9 +616,8 @@ def test_a_pageable_target_is_written_before_the_call_returns(client, how):
 def test_a_copy_between_hosts_reads_a_pageable_source_in_stream_order(client):
     """It waits for the earlier work of its stream, whose results it must copy."""
     stream, first, second = client.stream(), ctypes.create_string_buffer(4), ctypes.create_string_buffer(4)
-    source = client.upload(b"new.")
-    client.do("cuCtxSynchronize")
-    client.do("cuMemcpyDtoHAsync_v2", first, source, 4, stream)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ctypes.memmove(first, b"new.", 4))
+    client.do("cuLaunchHostFunc", stream, ctypes.cast(function, ctypes.c_void_p).value, 0)
     client.do("cuMemcpyAsync", second, first, 4, stream)
     assert second.raw == b"new."
 

@@ -1909,11 +1909,11 @@ CORRECTIONS = [
     ),
     Correction(
         "interrupts while work is queued",
-        "a copy into pageable memory that an interrupt ends is still pending",
+        "a copy of foreign memory that an interrupt ends is still pending",
         "gpu/copies/contiguous.py",
         old="        end_work(error, primary, queue, dst, src)",
         new="        pass",
-        test="driver/test_interrupts.py::test_a_copy_that_an_exception_ends_writes_nothing_later[copy]",
+        test="driver/test_interrupts.py::test_foreign_memory_outlives_work_that_an_exception_ends[copied from]",
     ),
     Correction(
         "interrupts while work is queued",
@@ -1921,7 +1921,7 @@ CORRECTIONS = [
         "gpu/copies/device_copy.py",
         old="            end_work(error, device, queue_of(handle), target, source)",
         new="            pass",
-        test="driver/test_interrupts.py::test_a_copy_that_an_exception_ends_writes_nothing_later[boxes]",
+        test="driver/test_interrupts.py::test_foreign_memory_outlives_work_that_an_exception_ends[uploaded in part]",
     ),
     Correction(
         "interrupts while work is queued",
