@@ -61,6 +61,7 @@ class Bytes(Examined):
         _primary: Any
         _lease_for_work: Any
         _remedy: Any
+        _access_from: Any
         is_accessible_from: Any
 
         def view(self) -> Any:

@@ -561,6 +561,9 @@ USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
     "copied from": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign), stream=w.stream),
     "copied to": lambda w, foreign: rawcuda.copy(rawcuda.view(foreign), w.a, stream=w.stream),
     "copied backwards": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign)[::-1], stream=w.stream),
+    "uploaded in part": lambda w, foreign: rawcuda.copy(
+        rawcuda.view(foreign)[::2], rawcuda.view(array.array("f", [1.0] * 8))[::2], stream=w.stream
+    ),
     "an array": with_an_array,
     "two arrays": between_arrays,
     "filled": lambda w, foreign: rawcuda.view(foreign).fill(1, stream=w.stream),

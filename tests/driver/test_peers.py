@@ -576,6 +576,13 @@ def test_the_pool_of_memory_decides_on_its_access(pair, what):
             with pytest.raises(ValueError, match=r'its pool.set_access\(Device\(1\), "readwrite"\)'):
                 use()
     if what != "of a graph":  # nobody can give that
+        pool.set_access(two, "read")
+        for use in uses:
+            with pytest.raises(ValueError, match=r"read-only|readwrite"):
+                use()
+        kernel(values, rawcuda.In(given), out, 4)
+        stream.wait_value(word.reinterpret("uint32"), 0)
+        stream.synchronize()
         pool.set_access(two, "readwrite")
         for use in uses:
             use()

@@ -494,15 +494,17 @@ def pool_access(ordinal: int, address: int) -> int | None:
     return None
 
 
-def reaches(ordinal: int, other: int, address: int) -> bool:
-    """Tell whether kernels on one device may use device memory of another one, which other software may own.
+def reaches(ordinal: int, other: int, address: int) -> int:
+    """Return the access of one device to device memory of another one, which other software may own: 0, 1, or 3.
 
     That is for the pool of the memory to say; for other memory, it is known as far as we have enabled the access.
     """
     if ordinal == other:
-        return True
+        return 3
     given = pool_access(ordinal, address)
-    return (ordinal, other) in peers if given is None else given != 0
+    if given is None:
+        return 3 * ((ordinal, other) in peers)
+    return given
 
 
 def access_remedy(ordinal: int, other: int, address: int) -> str:
@@ -512,11 +514,12 @@ def access_remedy(ordinal: int, other: int, address: int) -> str:
     return f'its pool.set_access(Device({ordinal}), "readwrite")'
 
 
-def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
+def check_reach(worker: Any, word: str, thing: Any, side: Side, needed: int = 3) -> None:
     """Check that the device of a stream or a graph can access the memory of a view or a Memory.
 
     word  for a remedy: "stream" or "graph"
     side  that of the view or the Memory
+    needed  1 to read, 3 to write
     """
     working = worker._primary
     if working is None:
@@ -526,14 +529,16 @@ def check_reach(worker: Any, word: str, thing: Any, side: Side) -> None:
     if side.kind != "device" and not ours:
         return
     there = side.primary.ordinal
-    if owner.is_accessible_from(working.ordinal) if ours else reaches(working.ordinal, there, thing.ptr):
+    access = owner._access_from(working.ordinal) if ours else reaches(working.ordinal, there, thing.ptr)
+    if access >= needed:
         return
     if ours:
         remedy = owner._remedy(working.ordinal)
     else:
         remedy = access_remedy(working.ordinal, there, thing.ptr)
+    what = "write" if access else "access"
     raise ValueError(
-        f"{worker!r} belongs to device {working.ordinal}, which cannot access memory of device {there}: give a "
+        f"{worker!r} belongs to device {working.ordinal}, which cannot {what} memory of device {there}: give a "
         f"{word} of device {there}, or call {remedy} first"
     )
 

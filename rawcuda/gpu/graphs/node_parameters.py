@@ -306,7 +306,7 @@ def copy(graph: Graph, dst: object, src: object) -> Given:
         if "host" in (to.kind, of.kind):
             raise _impossible(dst, src)
         check_reach(graph, "graph", dst, to)
-        check_reach(graph, "graph", src, of)
+        check_reach(graph, "graph", src, of, 1)
         return _by_kernel(graph, walk, "copy", label, kept)
     parameters = cuda_h.CUDA_MEMCPY3D()
     parameters.WidthInBytes, parameters.Height, parameters.Depth = walk.nbytes, *box[2:]

@@ -424,9 +424,11 @@ def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> No
     where, access, owner = place.device or ("cuda", None), 3, made.owner
     if not isinstance(owner, Memory):
         owner = None
-        if not slot.can_reach(made):
+        access = slot.access_to(made)
+        if not access:
             remedy = "" if where[0] == "cpu" else access_remedy(slot.ordinal, where[1] or 0, made.ptr)
             slot.refuse_place(given, where, remedy)
+            access = 3  # host memory that the device can access
     elif owner._handle is not None:  # (the address of closed memory raises Closed)
         access = owner._access_from(slot.ordinal)
         if not access:

@@ -199,10 +199,14 @@ class Slot:
             f"is on device {ordinal}, to which device {self.ordinal} was not given access: {remedy}, or copy it",
         )
 
-    def can_reach(self, made: Description) -> bool:
-        """Tell whether the device can access the memory of a view."""
+    def access_to(self, made: Description) -> int:
+        """Return the access of the device to the memory of a view: 0, 1 to read, 3 to read and write."""
         kind, ordinal = made._place.device or ("cuda", None)  # (None: an exporter of an empty array has named none)
-        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal, made.ptr))
+        if kind == "cpu":
+            return 0
+        if kind != "cuda" or ordinal is None:
+            return 3
+        return reaches(self.ordinal, ordinal, made.ptr)
 
 
 def _worded(value: object) -> str:

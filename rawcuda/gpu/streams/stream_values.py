@@ -133,15 +133,18 @@ def _wait(stream: StreamHandle, where: object, value: object, how: object, bits:
 
 
 def _write(stream: StreamHandle, where: object, value: object, bits: int | None) -> _Operation:
-    step = _place(stream, where, value, bits)
+    step = _place(stream, where, value, bits, 3)
     if step.seen is not None and step.seen.readonly:
         raise refusal(step.seen.protocol, "readonly", True, "the memory is read-only, so no value can be written to it")
     step.kind = _WRITE[step.width]
     return step
 
 
-def _place(stream: StreamHandle, where: object, value: object, bits: int | None) -> _Operation:
-    """Find the address and the width of a value, and check both."""
+def _place(stream: StreamHandle, where: object, value: object, bits: int | None, needed: int = 1) -> _Operation:
+    """Find the address and the width of a value, and check both.
+
+    needed  the access of the device: 1 to read, 3 to write
+    """
     if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
@@ -153,7 +156,7 @@ def _place(stream: StreamHandle, where: object, value: object, bits: int | None)
     else:
         seen = where if isinstance(where, StridedView) else view(where, stream=-1)  # -1: no ordering
         width = _width_of(seen, bits)
-        _check_place(stream, seen)
+        _check_place(stream, seen, needed)
         address = seen.ptr
     number = _number(value, width)
     if address % width:
@@ -185,7 +188,7 @@ def _width_of(seen: StridedView, bits: int | None) -> int:
     return itemsize
 
 
-def _check_place(stream: StreamHandle, seen: StridedView) -> None:
+def _check_place(stream: StreamHandle, seen: StridedView, needed: int) -> None:
     kind, ordinal = seen.device
     if kind == "cpu":
         raise ValueError(
@@ -199,11 +202,11 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
     if ours is None:
         return
     if isinstance(owner, Bytes):
-        if owner._handle is None or owner.is_accessible_from(ours.ordinal):  # (a closed one has no address)
+        if owner._handle is None or owner._access_from(ours.ordinal) >= needed:  # (a closed one has no address)
             return
         ordinal, remedy = owner.device.ordinal, owner._remedy(ours.ordinal)
     else:
-        if kind != "cuda" or ordinal is None or ordinal == ours.ordinal or reaches(ours.ordinal, ordinal, seen.ptr):
+        if kind != "cuda" or ordinal is None or reaches(ours.ordinal, ordinal, seen.ptr) >= needed:
             return
         remedy = access_remedy(ours.ordinal, ordinal, seen.ptr)
     raise ValueError(f"the value is on device {ordinal}, to which device {ours.ordinal} was not given access: {remedy}")
