@@ -614,6 +614,14 @@ def test_copies_of_memory_of_a_pool_that_gives_the_device_no_access(pair, kind):
     rows.copy_from(there.T, stream=stream)
     stream.synchronize()
     assert set(sum(rows.tolist(), [])) == {7}
+    if kind == "pinned":  # which can be given for reading only
+        pool.set_access(two, "read")
+        there.fill(8, stream=stream)
+        rows.copy_from(there.T, stream=stream)
+        there.T.copy_from(rows, stream=stream)
+        stream.synchronize()
+        assert set(sum(rows.tolist(), [])) == set(sum(there.tolist(), [])) == {8}
+        pool.set_access(two, "none")
     if pool.access(two) == "none":
         with pytest.raises(ValueError, match=r'its pool.set_access\(Device\(1\), "readwrite"\)'):
             two.graph().copy(there.T, rows)

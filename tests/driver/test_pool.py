@@ -227,6 +227,26 @@ def test_a_pool_that_was_made_current_is_kept(device, kind):
     assert current() == default
 
 
+@pytest.mark.parametrize("which", ["default", "current"])
+def test_the_device_has_access_to_page_locked_memory_of_a_pool_of_the_driver(device, which):
+    """At first only the host has it: a kernel, also that of a copy between layouts, failed."""
+    try:
+        pool = getattr(rawcuda.MemoryPool, which)(device, "pinned")
+    except (errors.Unsupported, errors.SymbolNotFound):
+        pytest.skip("no pools of page-locked memory")
+    assert pool.access(device) == "readwrite"
+    with device.load(kernels.ADD) as loaded, pool.allocate(64) as memory:
+        values = memory.view("float32").reshape(4, 4)
+        values.fill(1)
+        device.synchronize()
+        out = device.zeros((4, 4), "float32")
+        out.T.copy_from(values)
+        loaded["add"].launch(values, out, out, 4, grid=1, block=4)
+        values[::-1, ::2].copy_from(out[:, :2])
+        device.synchronize()
+        assert out.tolist()[:2] == [[2.0] * 4, [1.0] * 4] and values.tolist()[3][::2] == [2.0, 2.0]
+
+
 def test_the_current_pools_of_other_memory(device):
     assert device.pool.location == device and rawcuda.MemoryPool.default(device) == device.default_pool
     for kind, location, shown in (("pinned", None, "host"), ("pinned", "numa:0", "numa:0"), ("managed", None, None)):

@@ -6399,8 +6399,8 @@ CORRECTIONS = [
         "a sixth attack",
         "a kernel copies page-locked memory whose pool gives its device no access",
         "gpu/copies/device_copy.py",
-        old='if kind != "device" and pool_access(device.ordinal, address) == 0:',
-        new="if False:",
+        old='return kind if given is None or given >= needed else "host"',
+        new="return kind",
         test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
     ),
     Correction(
@@ -6521,6 +6521,22 @@ CORRECTIONS = [
         old="        return reaches(self.ordinal, ordinal, made.ptr)\n",
         new="        return 3 * bool(reaches(self.ordinal, ordinal, made.ptr))\n",
         test="driver/test_peers.py::test_the_pool_of_memory_decides_on_its_access[of other software]",
+    ),
+    Correction(
+        "a sixth attack",
+        "the device has no access to page-locked memory of the default pool",
+        "gpu/memory/pool.py",
+        old="        if ours is None:\n            made._let_in()\n",
+        new="",
+        test="driver/test_pool.py::test_the_device_has_access_to_page_locked_memory_of_a_pool_of_the_driver[default]",
+    ),
+    Correction(
+        "a sixth attack",
+        "a kernel copies into page-locked memory that its pool lets the device only read",
+        "gpu/copies/device_copy.py",
+        old="_seen(target, walk.target, device, 3)",
+        new="_seen(target, walk.target, device, 1)",
+        test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_device_no_access[pinned]",
     ),
     Correction(
         "a sixth reading",

@@ -164,7 +164,7 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
         return
     target, source = kinds
     if "host" not in kinds and not device.is_alone:
-        target, source = _seen(target, walk.target, device), _seen(source, walk.source, device)
+        target, source = _seen(target, walk.target, device, 3), _seen(source, walk.source, device, 1)
         if "host" in (target, source):
             refuse_capture(device, handle, "the CPU copies page-locked memory whose pool gives the device no access")
             _wait(device, handle)  # first complete the work on that memory
@@ -179,11 +179,15 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
         _to_host(walk, kinds[1], device, handle)
 
 
-def _seen(kind: str, address: int, device: PrimaryContext) -> str:
-    """Return the kind of memory as a kernel of a device sees it: "host" if the memory is of a pool that forbids it."""
-    if kind != "device" and pool_access(device.ordinal, address) == 0:
-        return "host"
-    return kind
+def _seen(kind: str, address: int, device: PrimaryContext, needed: int) -> str:
+    """Return the kind of memory as a kernel of a device sees it: "host" if it is of a pool that forbids its use.
+
+    needed  the access: 1 to read, 3 to write
+    """
+    if kind == "device":
+        return kind
+    given = pool_access(device.ordinal, address)
+    return kind if given is None or given >= needed else "host"
 
 
 def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:

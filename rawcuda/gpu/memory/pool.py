@@ -185,18 +185,22 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
             allocType=allocation, handleTypes=int(bool(shareable)), location=where.struct(), maxSize=size
         )
         make(self, POOL, primary, (byref(wanted),))
-        if kind == "pinned":  # at first only the host has access
-            try:
-                self.set_access(device, "readwrite")
-            except BaseException:
-                self.close()
-                raise
+        try:
+            self._let_in()
+        except BaseException:
+            self.close()
+            raise
+
+    def _let_in(self) -> None:
+        """Give the device access to page-locked memory, to which at first only the host has access."""
+        if self.kind == "pinned" and self.access(self.device) == "none":
+            self.set_access(self.device, "readwrite")
 
     @classmethod
     def default(cls, device: Device, kind: str = "device", location: object = None) -> MemoryPool:
-        """Return the default pool, which always exists; close() does not destroy it.
+        """Return the default pool, which always exists; close() does not destroy it. The device gets access to it.
 
-        calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool
+        calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool, cuMemPoolSetAccess
         """
         return cls._borrow(device, kind, location, "cuDeviceGetDefaultMemPool", "cuMemGetDefaultMemPool")
 
@@ -204,7 +208,9 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     def current(cls, device: Device, kind: str = "device", location: object = None) -> MemoryPool:
         """Return the pool from which memory is allocated if no pool is given; close() does not destroy it.
 
-        calls   cuDeviceGetMemPool, cuMemGetMemPool
+        The device gets access to it, unless it is one that this package has made.
+
+        calls   cuDeviceGetMemPool, cuMemGetMemPool, cuMemPoolSetAccess
         """
         return cls._borrow(device, kind, location, "cuDeviceGetMemPool", "cuMemGetMemPool")
 
@@ -225,6 +231,8 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         made.device, made.kind, made._primary, made._where, made._pool = device, kind, primary, where, ours
         made.max_size = 0 if ours is None else ours.max_size
         made._own(handle.value or 0, None)
+        if ours is None:
+            made._let_in()
         return made
 
     @property
