@@ -389,9 +389,11 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
 
 def _has_list(path: str) -> bool:
     """Tell whether a list (ACL) gives rights to others; the bits of the group are the most that it gives then."""
+    if sys.platform != "linux":
+        return False
     try:
         return "system.posix_acl_access" in os.listxattr(path)
-    except (AttributeError, OSError):
+    except OSError:
         return False
 
 

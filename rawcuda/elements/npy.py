@@ -359,7 +359,7 @@ def _kept_mode(path: str, old: os.stat_result, new: int) -> int:
     mode = old.st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
     access = _access_list(path)
     try:
-        if old.st_gid != os.fstat(new).st_gid:
+        if sys.platform != "win32" and old.st_gid != os.fstat(new).st_gid:
             os.fchown(new, -1, old.st_gid)
         if access and sys.platform == "linux":
             os.setxattr(new, _ACCESS_LIST, access)
