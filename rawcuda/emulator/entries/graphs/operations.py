@@ -25,7 +25,7 @@ from .reservations import Reservation, covers, reserved_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Optional
 
     from ...machine.machine import Context, Holding, Machine
     from ...machine.queues import Event
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Size = tuple[int, int, int]
     Run = Callable[[], None]
-    Place = tuple[str, Context | None]
+    Place = tuple[str, Optional[Context]]
 
 __all__ = [
     "Allocate",
