@@ -208,7 +208,13 @@ def test_values_in_memory_without_access_are_refused(client):
         client.do("cuMemSetAccess", base, GRAIN, access((0, rights)), 1)
         assert client.code("cuStreamWaitValue32_v2", stream, base, 0, 3) == codes[0]  # not (all bits are set)
         assert client.code("cuStreamWriteValue32_v2", stream, base, 0, 0) == codes[1]
-    client.do("cuStreamSynchronize", stream)
+    client.do("cuMemSetAccess", base, GRAIN, access((1, 1)), 1)  # only device 0 may write it
+    client.do("cuCtxSetCurrent", client.get("cuDevicePrimaryCtxRetain", 1))
+    other = client.stream()
+    assert client.code("cuStreamWaitValue32_v2", other, base, 0, 3) == 0
+    assert client.code("cuStreamWriteValue32_v2", other, base, 0, 0) == 1
+    assert "devices may only read" in client.emulator.explain(1)
+    client.do("cuCtxSynchronize")
 
 
 @pytest.mark.parametrize("bits", [40, 48, 57, 62, 63])

@@ -6515,6 +6515,14 @@ CORRECTIONS = [
         test="driver/test_peers.py::test_the_pool_of_memory_decides_on_its_access[ours]",
     ),
     Correction(
+        "a seventh attack",
+        "the emulator writes a value on a stream of a device that may only read the memory",
+        "emulator/entries/tasks/value_entries.py",
+        old="    if writes and access != 3:\n",
+        new="    if False:\n",
+        test="emulator/test_virtual.py::test_values_in_memory_without_access_are_refused[eager]",
+    ),
+    Correction(
         "a sixth attack",
         "a kernel may write memory of other software whose pool lets the device only read it",
         "gpu/kernels/parameters.py",

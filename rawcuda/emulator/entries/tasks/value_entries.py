@@ -15,7 +15,6 @@ from ...interface.thunks import entry, read
 from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ...machine.queues import Conditional, Stream
-from ..memories.copy_entries import any_box, refuse_read_only
 from ..memories.memory_entries import access_of
 
 TYPE_CHECKING = False
@@ -30,8 +29,8 @@ _FLUSH = 1 << 30
 _WAIT_32, _WRITE_32, _FLUSH_WRITES, _WAIT_64, _WRITE_64, _BARRIER = range(1, 7)
 
 
-def _checked(machine: Machine, stream: Stream, address: int, width: int) -> None:
-    """Refuse an address that the stream's device cannot use for a value of this width."""
+def _checked(machine: Machine, stream: Stream, address: int, width: int, *, writes: bool = False) -> None:
+    """Refuse an address that the stream's device cannot read, or write, for a value of this width."""
     if address % width:
         raise Refused(1, f"address {address:#x} must be a multiple of {width}")
     found = machine.space.find(address)
@@ -40,8 +39,11 @@ def _checked(machine: Machine, stream: Stream, address: int, width: int) -> None
     holding = found.context
     if getattr(holding, "flavour", "") == "managed":
         raise Refused(1, "values in managed memory cannot be waited for or written in stream order")
-    if holding is not None and not access_of(holding, stream.context):
+    access = 3 if holding is None else access_of(holding, stream.context)
+    if not access:
         raise Refused(1, machine.space.refuse(found, address, width))
+    if writes and access != 3:
+        raise Refused(1, f"{machine.space.explain(address, width)}, which devices may only read")
 
 
 def _holds(now: int, value: int, how: int, width: int) -> bool:
@@ -84,8 +86,7 @@ def _wait(machine: Machine, stream: Stream, address: int, value: int, flags: int
 def _write(machine: Machine, stream: Stream, address: int, value: int, flags: int, width: int) -> Callable[[], object]:
     if flags & ~1:
         raise Refused(1)
-    _checked(machine, stream, address, width)
-    refuse_read_only(machine, any_box(machine, address, width, width, width))
+    _checked(machine, stream, address, width, writes=True)
     space = machine.space
 
     def store() -> None:
