@@ -14,12 +14,14 @@ Read next    tracing.py, gpu/core/handles.py; gpu/core/__init__.py says what hol
 
 from __future__ import annotations
 
+import ctypes
 from _thread import allocate_lock, get_ident
 from collections import deque
 from contextlib import nullcontext
 
 from . import tracing
 from .errors import Closed, a_kind
+from .interpreter.cpython import bind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,12 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "Ending",
     "Once",
     "Owned",
     "bound",
     "calling",
     "drain",
     "dropped",
+    "ending",
     "forked",
     "invalidate",
     "is_serving",
@@ -202,6 +206,39 @@ class Once:
 bound: Any = type(Once(bool).release)
 
 
+_untrack = bind("PyObject_GC_UnTrack", None, ctypes.py_object)
+_nothing = "".__len__  # a finalizer that does nothing
+_new: Any = object.__new__
+
+
+class Ending:
+    """What appends a release to `dropped` when the last reference to it is gone: the object that owns it is freed.
+
+    Python calls the finalizers of all objects of a cycle first, and in any order; a __del__ or the end of a generator
+    there may still use the others, or save them. So no owner has a finalizer, and the garbage collector does not see
+    this object, which lives as long as the memory of its owner.
+    """
+
+    # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
+    # run: it appends to `dropped`.
+    __slots__ = ("__del__",)
+
+    if TYPE_CHECKING:
+        __del__: Any
+
+    def cancel(self) -> None:
+        """Append nothing."""
+        self.__del__ = _nothing
+
+
+def ending(release: Release | Asked | None) -> Ending:
+    """Return what makes a release, or none yet, when its owner is freed. The release must not refer to the owner."""
+    made: Ending = _new(Ending)
+    made.__del__ = _nothing if release is None else bound(dropped.append, release)
+    _untrack(made)
+    return made
+
+
 class Owned:
     """A handle that is released exactly once, in any thread.
 
@@ -210,22 +247,20 @@ class Owned:
     interrupts. It must not refer to the owned object, which otherwise would never be collected.
     """
 
-    # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
-    # run: it appends to `dropped`.
-    __slots__ = ("_handle", "_release", "__del__", "__weakref__")
+    __slots__ = ("_handle", "_release", "_ending", "__weakref__")
 
     if TYPE_CHECKING:
         _handle: int | None
         _release: Release | None  # None where the handle is borrowed
-        __del__: Any
+        _ending: Ending | None
 
     def _own(self, handle: int | None, release: Release | None) -> None:
-        """Take ownership of a handle, or of what release() will find; without a release the handle is borrowed."""
+        """Take ownership of a handle, or of what release() will find; without a release the handle is borrowed.
+
+        An earlier release is made later.
+        """
         self._release = release
-        if release is None:
-            self.__del__ = _nothing  # deleting an object whose finalizer is not set takes 150 ns longer
-        else:
-            self.__del__ = bound(dropped.append, release)
+        self._ending = None if release is None else ending(release)
         self._handle = handle
 
     @property
@@ -257,9 +292,9 @@ class Owned:
             if not self._closing() and release is not None:
                 if not forked and (releases_later() or release.release(False) is False):
                     dropped.append(Asked(release))
-                self.__del__ = _nothing
+                self._cancel()
         except ImportError:  # the interpreter ends and imports nothing more: the driver releases everything
-            self.__del__ = _nothing
+            self._cancel()
         except BaseException:  # an interrupt: the next drain() releases the handle
             if not self._closing() and release is not None:
                 dropped.append(Asked(release))
@@ -278,6 +313,11 @@ class Owned:
         self._handle = None
         self._closing()
         return handle
+
+    def _cancel(self) -> None:
+        """Release nothing when this object is freed."""
+        if self._ending is not None:
+            self._ending.cancel()
 
     def _closing(self) -> bool | None:
         """React to the handle becoming invalid; return True if another object will release it."""
@@ -300,6 +340,3 @@ class Owned:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-_nothing = "".__len__  # a finalizer that does nothing

@@ -344,6 +344,53 @@ def test_what_is_written_during_the_wait_for_a_closed_stream_is_waited_for(devic
     assert made.download(stream=device.stream()).tolist() == [3] * 4
 
 
+def test_the_end_of_a_generator_uses_what_is_garbage_with_it(device):
+    """Python calls the finalizers of a cycle in any order, and frees its objects afterwards."""
+    seen = []
+
+    def work(buffer, out):
+        me = yield  # a reference to itself makes the cycle
+        with device.stream() as stream:
+            try:
+                yield me
+            finally:
+                for _ in range(3):
+                    out.copy_from(buffer, stream=stream)
+                    stream.synchronize()
+                    seen.append((buffer.closed, {*out.view().tolist()}))
+
+    buffer, out = device.allocate(64), device.allocate(64, kind="pinned")
+    buffer.fill(3)
+    device.synchronize()
+    begun = work(buffer, out)
+    next(begun)
+    begun.send(begun)
+    del begun, buffer, out
+    gc.collect()
+    assert seen == [(False, {3})] * 3
+
+
+def test_what_a_finalizer_saves_stays_usable(device):
+    """Buffers that __del__ puts back into a list are an ordinary idiom."""
+    free = []
+
+    class Tensor:
+        def __init__(self):
+            self.buffer = free.pop() if free else device.allocate(4096)
+            self.me = self
+
+        def __del__(self):
+            free.append(self.buffer)
+
+    Tensor()
+    gc.collect()
+    with device.allocate(4096) as other, Tensor().buffer as saved:
+        assert not free and saved.ptr != other.ptr and not saved.closed
+        other.fill(1)
+        saved.fill(7)
+        assert [{*each.view().tolist()} for each in (other, saved)] == [{1}, {7}]
+
+
 def test_collections_inside_every_call(device):
     """Memory that only a garbage collection finds is released in the middle of calls; each call runs a collection."""
 

@@ -3112,8 +3112,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "a shared event that two threads close at once is never destroyed",
         "gpu/streams/stream.py",
-        old="= finalizer, _nothing",
-        new="= self.__del__, _nothing",
+        old="keeper.ending, self._ending = own, None",
+        new="keeper.ending, self._ending = self._ending, None",
         test="driver/test_ownership.py::test_a_shared_event_that_two_threads_close_is_destroyed_after_the_last_handle",
     ),
     Correction(
@@ -6516,6 +6516,14 @@ CORRECTIONS = [
     ),
     Correction(
         "a seventh attack",
+        "the finalizers of a cycle release what others of the same cycle use",
+        "ownership.py",
+        old="    _untrack(made)\n",
+        new="",
+        test="driver/test_ownership.py::test_what_a_finalizer_saves_stays_usable",
+    ),
+    Correction(
+        "a seventh attack",
         "the emulator writes a value on a stream of a device that may only read the memory",
         "emulator/entries/tasks/value_entries.py",
         old="    if writes and access != 3:\n",
@@ -6928,7 +6936,7 @@ CORRECTIONS = [
         "two threads that close memory at once release nothing twice",
         "gpu/core/leases.py",
         old="release = finalizer.__self__",
-        new="release = self.__del__.__self__",
+        new="release = own.__del__.__self__",
         test="driver/test_ownership.py::test_leased_memory_that_two_threads_close_is_freed_after_the_last_lease",
     ),
     Correction(

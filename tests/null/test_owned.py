@@ -182,7 +182,7 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
                 raise interrupts.pop()
             super().release(late)
 
-    thing = Thing(log)
+    thing = Thing(log, borrowed=True)
     thing._own(7, Interrupted(lambda late: log.append((7, late))))
     with pytest.raises(KeyboardInterrupt):
         thing.close()

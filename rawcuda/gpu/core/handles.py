@@ -20,7 +20,7 @@ from ...driver import NoRoom
 from ...errors import CudaError, ForkedAfterInit
 from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
-from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
+from ...ownership import Owned, drain, dropped, ending, invalidate, tokens
 from .context import PrimaryContext
 from .points import capture_number, capturing, finish_context
 
@@ -63,7 +63,6 @@ __all__ = [
     "shown_handle",
 ]
 
-_drop = dropped.append
 # Held while a stream is destroyed, and while memory is freed on a stream: two threads may close the two.
 destroying = free_after_fork(RLock())
 
@@ -147,7 +146,7 @@ def make(
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.taken = kind, primary, stream, allocate_lock()
     lifetime.capture = None
     owner._handle, owner._release = None, lifetime
-    owner.__del__ = bound(_drop, lifetime)
+    owner._ending = ending(lifetime)
     primary.users.add(lifetime)
     if primary.closing:
         primary.hold(lifetime)

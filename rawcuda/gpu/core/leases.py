@@ -4,7 +4,7 @@ What it is   `Lease`, which every export, every graph and some work holds; and `
              objects borrow: a Memory, a module with its variables, a library with its modules, a graph with the
              memory of its allocation nodes.
 How          An owner that is closed closes what borrows from it. If there are leases, of its own or of borrowers, the
-             release goes to another lease, to which all of them refer: the bytes are freed after the last one.
+             release goes to an Ending, to which all of them refer: the bytes are freed after the last one.
 Read next    ../memory/memory.py
 """
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from _weakref import ref
 
-from ...ownership import Asked, Owned, _nothing, bound, dropped
+from ...ownership import Asked, Ending, Owned, _nothing, bound, dropped, ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["Lease", "Lender"]
 
@@ -24,17 +24,14 @@ __all__ = ["Lease", "Lender"]
 class Lease:
     """An object that keeps the bytes of a Memory after its close(), until this object is deleted."""
 
-    # __del__ is a slot, as in Owned: one lease receives the release of an owner that is closed
-    __slots__ = ("memory", "ends", "__del__", "__weakref__")
+    __slots__ = ("memory", "ends", "__weakref__")
 
     if TYPE_CHECKING:
         memory: object
-        ends: list[Lease]  # after close() the Lease that has the release
-        __del__: Callable[[], object]
+        ends: list[Ending]  # after close() what makes the release
 
     def __init__(self, memory: object) -> None:
         self.memory, self.ends = memory, []
-        self.__del__ = _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
 class Lender(Owned):
@@ -79,11 +76,12 @@ class Lender(Owned):
             return True
         if not leases or self._release is None:
             return False
-        finalizer = self.__del__
-        if finalizer is not _nothing:  # (an interrupted close() may have done this already)
-            end = Lease(None)
+        own = self._ending
+        finalizer: Any = _nothing if own is None else own.__del__
+        if own is not None and finalizer is not _nothing:  # (an interrupted close() may have done this already)
+            end = ending(None)
             for each in leases:
                 each.ends.append(end)  # if another thread does the same now, they keep both
             release = finalizer.__self__  # (after reset() it is not self._release any more)
-            end.__del__, self.__del__ = bound(dropped.append, Asked(release)), _nothing
+            end.__del__, own.__del__ = bound(dropped.append, Asked(release)), _nothing
         return True

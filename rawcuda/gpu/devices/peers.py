@@ -67,7 +67,7 @@ class PeerAccess(Owned):
         use = _Use(device._primary, other._primary)
         self._own(None, use)  # the finalizer undoes what an interrupt leaves
         use.begin()
-        self._own(1, use)
+        self._handle = 1
 
     def _closing(self) -> None:
         invalidate()  # launches check again whether the device reaches the memory

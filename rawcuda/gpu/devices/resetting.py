@@ -180,7 +180,7 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
             ended.release(late=True)
         owner._handle, owner._release = None, _Ended(primary.ordinal)
         if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
-            owner.__del__ = _nothing
+            owner._cancel()
     for user in users:
         if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue
@@ -221,6 +221,3 @@ def _owners_of(users: list[Any], primary: PrimaryContext, owned: list[Owned]) ->
 def _released_by(release: Any) -> list[object]:
     """Return a release, and the releases that it consists of if the object was opened by a handle."""
     return [release, *getattr(release, "parts", ())]
-
-
-_nothing = "".__len__

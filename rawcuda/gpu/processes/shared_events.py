@@ -28,23 +28,19 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ...gpu.streams.stream import Event
+    from ...ownership import Ending
     from ..core.handles import Kind
+
 __all__ = ["Keeper", "exchange", "open_event", "open_part", "share_event"]
 
 
 class Keeper:
-    """An object that keeps a shared event from being destroyed; if the Event is closed, its finalizer moves here."""
+    """An object that keeps a shared event from being destroyed; if the Event is closed, its Ending moves here."""
 
-    __slots__ = ("__del__", "__weakref__")
+    __slots__ = ("ending", "__weakref__")
 
     if TYPE_CHECKING:
-        __del__: Callable[[], object]
-
-    def __init__(self) -> None:
-        self.__del__ = _nothing
-
-
-_nothing = "".__len__
+        ending: Ending
 
 
 def share_event(event: Event, timeout: object, keepers: dict[object, ref[Keeper]]) -> SharedHandle:

@@ -15,7 +15,7 @@ from ...errors import CudaError, a_kind, worded
 from ...headers.status import INVALID_HANDLE, INVALID_VALUE
 from ...hints import hinted, of
 from ...interpreter.cpython import facts
-from ...ownership import _nothing, drain, dropped
+from ...ownership import drain, dropped
 from ..core.calls import Explained
 from ..core.context import current_primary
 from ..core.handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime
@@ -545,7 +545,7 @@ class Event(InContext):
             with self.device.stream() as stream:
                 stream.wait(self)
                 made.record(stream)
-            exchange(self, made, ("_handle", "_release", "__del__", "_argument"))
+            exchange(self, made, ("_handle", "_release", "_ending", "_argument"))
             made.close()
         return share_event(self, timeout, _keepers)
 
@@ -573,9 +573,9 @@ class Event(InContext):
         self._argument = None
         if not _keepers or (known := _keepers.get(self._release)) is None or (keeper := known()) is None:
             return None
-        finalizer = self.__del__
-        if finalizer is not _nothing:  # (another thread may have done this already, or do it now)
-            keeper.__del__, self.__del__ = finalizer, _nothing
+        own = self._ending
+        if own is not None:  # (another thread may have done this already, or do it now)
+            keeper.ending, self._ending = own, None
         return True
 
     def __repr__(self) -> str:
