@@ -34,6 +34,7 @@ from .interpreter.cpython import (
     immortal,
     reader,
     unpacker,
+    untrack,
     watch_forks,
     window,
 )
@@ -315,6 +316,7 @@ class Consumed:
 
     def __init__(self, address: int, deleter: int) -> None:
         self._address, self._deleter = address, deleter
+        untrack(self)
 
     def __del__(
         self, prototype: Any = _Deleter, pointer: Any = _pointer, late: Any = _undeleted, tracing: Any = tracing

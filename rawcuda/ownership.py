@@ -14,14 +14,13 @@ Read next    tracing.py, gpu/core/handles.py; gpu/core/__init__.py says what hol
 
 from __future__ import annotations
 
-import ctypes
 from _thread import allocate_lock, get_ident
 from collections import deque
 from contextlib import nullcontext
 
 from . import tracing
 from .errors import Closed, a_kind
-from .interpreter.cpython import bind
+from .interpreter.cpython import untrack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,17 +205,14 @@ class Once:
 bound: Any = type(Once(bool).release)
 
 
-_untrack = bind("PyObject_GC_UnTrack", None, ctypes.py_object)
 _nothing = "".__len__  # a finalizer that does nothing
 _new: Any = object.__new__
 
 
 class Ending:
-    """What appends a release to `dropped` when the last reference to it is gone: the object that owns it is freed.
+    """What appends a release to `dropped` when the memory of its owner is freed; the owner itself has no finalizer.
 
-    Python calls the finalizers of all objects of a cycle first, and in any order; a __del__ or the end of a generator
-    there may still use the others, or save them. So no owner has a finalizer, and the garbage collector does not see
-    this object, which lives as long as the memory of its owner.
+    It is hidden from the garbage collector, so it ends after all finalizers of a cycle: see untrack().
     """
 
     # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
@@ -235,7 +231,7 @@ def ending(release: Release | Asked | None) -> Ending:
     """Return what makes a release, or none yet, when its owner is freed. The release must not refer to the owner."""
     made: Ending = _new(Ending)
     made.__del__ = _nothing if release is None else bound(dropped.append, release)
-    _untrack(made)
+    untrack(made)
     return made
 
 

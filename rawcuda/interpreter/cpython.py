@@ -47,6 +47,7 @@ __all__ = [
     "reader",
     "type_with_slots",
     "unpacker",
+    "untrack",
     "watch_forks",
     "watched",
     "window",
@@ -142,6 +143,13 @@ def immortal(thing: Any) -> Any:
     """Keep an object alive forever, even beyond the end of the interpreter, and return it: C code has its address."""
     _retain(thing)
     return thing
+
+
+# Hides an object from the garbage collector: it is freed when the last reference to it is gone. Python calls the
+# finalizers of all objects of a cycle first, and in any order; a __del__ or the end of a generator there may still use
+# the others, or save them. So what frees memory has a finalizer and is hidden: it ends with the memory of its owner,
+# not before. It must refer to nothing that may refer to it.
+untrack = bind("PyObject_GC_UnTrack", None, ctypes.py_object)
 
 
 def c_string(text: bytes) -> Any:

@@ -31,7 +31,7 @@ from ..dlpack import taking
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import ProtocolError, protecting, refusal
-from ..interpreter.cpython import POINTER, bind, reader, watch_forks, watched
+from ..interpreter.cpython import POINTER, bind, reader, untrack, watch_forks, watched
 from .description import Description, describe_as, place
 from .device_memory import gpu
 from .refusals import InChunks, means_another
@@ -97,6 +97,7 @@ class Moved:
 
     def __init__(self, struct: Any) -> None:
         self._struct, self._release = struct, 0
+        untrack(self)
 
     def __del__(self, prototype: Any = _Release, address: Any = ctypes.addressof) -> None:
         if self._release:

@@ -148,6 +148,24 @@ def test_8_2_an_array_is_released_once():
     assert len(exporter.released) == 1
 
 
+def test_a_finalizer_uses_an_array_that_is_garbage_with_it():
+    seen = []
+
+    class User:
+        def __init__(self, made):
+            self.made, self.me = made, self
+
+        def __del__(self):
+            seen.append((len(exporter.released), self.made.tolist()))
+
+    exporter = Exporter()
+    made = arrow(exporter)
+    User(made)
+    del made
+    gc.collect()
+    assert seen == [(0, list(range(8)))] and len(exporter.released) == 1
+
+
 class Cannot(Exporter):
     __arrow_c_array__ = property()
 

@@ -475,6 +475,25 @@ def test_the_owner_of_what_was_consumed_frees_it():
         assert tensor.freed == 1
 
 
+def test_a_finalizer_uses_a_view_that_is_garbage_with_it():
+    """Python calls the finalizers of a cycle in any order; the tensor is freed after all of them."""
+    seen = []
+
+    class User:
+        def __init__(self, made):
+            self.view, self.me = made, self
+
+        def __del__(self):
+            seen.append((tensor.freed, self.view.tolist()[1]))
+
+    tensor = Tensor()
+    made = view(tensor.capsule())
+    User(made)
+    del made
+    gc.collect()
+    assert seen == [(0, [3.0, 4.0, 5.0])] and tensor.freed == 1
+
+
 def test_an_exporter_that_consumes_its_capsule_while_it_is_viewed():
     """The array interface is asked whether the memory may be written; this must not consume the capsule twice."""
 
