@@ -120,9 +120,10 @@ def test_a_view_that_is_made_during_the_wait_is_noticed(device, grain, monkeypat
     reservation, views = module("gpu.core.reservation").Reservation, []
     wait = reservation.wait
 
-    def meanwhile(self, what=""):
-        waited = wait(self, what)
-        views.append(memory.view())  # another thread makes it
+    def meanwhile(self, what="", is_locked=False):
+        waited = wait(self, what, is_locked)
+        if is_locked:
+            views.append(memory.view())  # another thread makes it
         return waited
 
     with device.virtual_memory(2 * grain, reserve=3 * grain) as memory:
@@ -133,6 +134,88 @@ def test_a_view_that_is_made_during_the_wait_is_noticed(device, grain, monkeypat
                 memory.shrink(grain) if how == "shrink" else memory.unmap(2 * grain, grain)
         assert memory.nbytes == 3 * grain == views.pop().nbytes
         memory.shrink(grain)
+
+
+def in_another_thread(call):
+    """Tell whether a call ends in another thread while this one goes on waiting for it."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(5)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("how", ["shrink", "unmap"])
+def test_a_finalizer_of_what_work_has_used_may_wait_for_who_uses_the_memory(device, grain, how):
+    """As that of an array of an allocator with a lock: it does not run while the lock of the memory is held."""
+    plain, found = device.zeros(4, "int32"), []
+    device.synchronize()
+
+    class Array:
+        __cuda_array_interface__ = {"version": 3, "shape": (4,), "typestr": "<i4", "data": (plain.ptr, False)}
+
+        def __del__(self):
+            found.append(in_another_thread(lambda: memory.grow(1)))
+
+    with device.virtual_memory(grain, reserve=2 * grain) as memory, device.stream() as stream:
+        memory._lease_for_work()  # which has ended
+        device.empty(4, "int32").copy_from(Array(), stream=stream)
+        while not stream.query():
+            pass
+        found.clear()  # (it may have been released)
+        device.empty(4, "int32").copy_from(Array(), stream=stream)
+        assert not found
+        memory.shrink(0) if how == "shrink" else memory.unmap(0, grain)
+        assert found and all(found)
+
+
+@pytest.mark.parametrize("how", ["grow", "map", "unmap", "shrink", "set_access"])
+def test_arguments_are_read_before_the_lock_is_taken(device, grain, how):
+    found = []
+
+    class Number:
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            found.append(in_another_thread(lambda: memory.grow(1)))
+            return self.number
+
+    with device.virtual_memory(grain, reserve=2 * grain) as memory:
+        here = Number(device.ordinal)
+        if how == "grow":
+            memory.grow(Number(2 * grain), device=here)
+        elif how == "map":
+            memory.map(Number(grain), Number(grain), device=here)
+        elif how == "unmap":
+            memory.unmap(Number(0), Number(grain))
+        elif how == "shrink":
+            memory.shrink(Number(0))
+        else:
+            memory.set_access(here, "read")
+        assert found and all(found)
+
+
+@pytest.mark.parametrize("how", ["shrink", "unmap", "set_access"])
+def test_what_was_dropped_during_a_capture_is_not_released_while_the_lock_is_held(device, grain, monkeypatch, how):
+    """Its release may run a finalizer; a capture that an interrupt left is ended in this way."""
+    points, found = module("gpu.core.points"), []
+
+    class Dropped:
+        def release(self, late):
+            found.append(in_another_thread(lambda: memory.grow(1)))
+            return False  # it is tried again
+
+    with device.virtual_memory(grain, reserve=2 * grain) as memory:
+        monkeypatch.setitem(points.capturing, -5, points.Capture([], -5))  # on another device
+        owned.dropped.append(Dropped())
+        try:
+            if how == "set_access":
+                memory.set_access(device, "read")
+            else:
+                memory.shrink(0) if how == "shrink" else memory.unmap(0, grain)
+        finally:
+            owned.dropped.clear()
+        assert found and all(found)
 
 
 @pytest.mark.parametrize("how", ["shrink", "unmap"])

@@ -814,8 +814,19 @@ CORRECTIONS = [
         "work that uses what is released",
         "virtual memory is unmapped under a view that was made during the wait",
         "gpu/memory/virtual.py",
-        old='            self._reservation.wait("shrink()")\n            self._take(pieces, "shrink()")',
-        new='            self._take(pieces, "shrink()")\n            self._reservation.wait("shrink()")',
+        old="""        self._reservation.wait(what, is_locked=True)
+        begin = pieces[0].offset
+        self._check_unused(begin)
+        self._nbytes = min(self.nbytes, begin)  # before views are looked for again: _window() reads it at its end
+        try:
+            self._check_unused(begin)
+""",
+        new="""        begin = pieces[0].offset
+        self._check_unused(begin)
+        self._nbytes = min(self.nbytes, begin)
+        try:
+            self._reservation.wait(what, is_locked=True)
+""",
         test="driver/test_memory_virtual.py::test_a_view_that_is_made_during_the_wait_is_noticed[shrink]",
     ),
     Correction(
@@ -4938,8 +4949,8 @@ CORRECTIONS = [
         "a fifth reading",
         "each release that waits for the end of a capture tries all others, and these the rest",
         "gpu/core/points.py",
-        old="    if what and capturing and dropped:",
-        new="    if capturing and dropped:",
+        old="    if what and not is_locked and capturing and dropped:",
+        new="    if not is_locked and capturing and dropped:",
         test="driver/test_capture_order.py::test_each_release_that_waits_for_the_end_of_a_capture_is_tried_once",
     ),
     Correction(
@@ -7309,6 +7320,32 @@ CORRECTIONS = [
         old="        except (CudaError, ForkedAfterInit, Closed):  # the launch",
         new="        except CudaError:  # the launch",
         test="driver/test_process.py::test_the_launch_of_a_graph_in_a_forked_child_names_its_call",
+    ),
+    Correction(
+        "a seventh reading",
+        "what work has used is released while the lock of virtual memory is held",
+        "gpu/memory/virtual.py",
+        old="        self._reservation.wait(what)\n        sweep(now=True)",
+        new="        self._reservation.wait(what)\n        with self._lock:\n            sweep(now=True)",
+        test="driver/test_memory_virtual.py::"
+        "test_a_finalizer_of_what_work_has_used_may_wait_for_who_uses_the_memory[shrink]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the number of bytes that virtual memory is to have is read while its lock is held",
+        "gpu/memory/virtual.py",
+        old="        with self._lock:\n            self._grow(wanted, ordinal)",
+        new='        with self._lock:\n            self._grow(size_of("nbytes", nbytes), ordinal)',
+        test="driver/test_memory_virtual.py::test_arguments_are_read_before_the_lock_is_taken[grow]",
+    ),
+    Correction(
+        "a seventh reading",
+        "what was dropped during a capture is released while the lock of virtual memory is held",
+        "gpu/core/points.py",
+        old="    if what and not is_locked and capturing and dropped:",
+        new="    if what and capturing and dropped:",
+        test="driver/test_memory_virtual.py::"
+        "test_what_was_dropped_during_a_capture_is_not_released_while_the_lock_is_held[set_access]",
     ),
 ]
 

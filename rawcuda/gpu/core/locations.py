@@ -177,10 +177,10 @@ def require(primary: PrimaryContext, attribute: str, what: str) -> None:
         )
 
 
-def finish_work(ordinals: Iterable[int], what: str = "") -> bool:
+def finish_work(ordinals: Iterable[int], what: str = "", is_locked: bool = False) -> bool:
     """Wait for all work of devices, before they lose access to memory; see finish_context()."""
     contexts = [context_of(ordinal) for ordinal in ordinals]
-    return all([finish_context(context, what) for context in contexts if context._handle is not None])
+    return all([finish_context(context, what, is_locked) for context in contexts if context._handle is not None])
 
 
 def require_peer(ordinal: int, other: int, what: str) -> None:

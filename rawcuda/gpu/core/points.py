@@ -218,14 +218,15 @@ def forget(primary: PrimaryContext) -> None:
             point.end()
 
 
-def finish_context(primary: PrimaryContext, what: str = "") -> bool:
+def finish_context(primary: PrimaryContext, what: str = "", is_locked: bool = False) -> bool:
     """Wait for all work of a context, unless that would break a capture of ours; return whether it is done.
 
     what    the operation, which is refused during a capture on this device; "": it can do without the wait
+    is_locked  as for retain(): the caller has waited before it took its lock, and only waits again
     calls   cuCtxSynchronize
     raises  InvalidUse  one of our captures is in progress on this device
     """
-    if what and capturing and dropped:  # a capture that an interrupt left without its end is ended there
+    if what and not is_locked and capturing and dropped:  # a capture that an interrupt left is ended there
         drain()  # (which calls this function without `what`, for each of its releases)
     wait = object()
     try:

@@ -133,9 +133,10 @@ class Reservation:
             piece.undo(self.primary)
             self.pieces.remove(piece)
 
-    def wait(self, what: str = "") -> bool:
+    def wait(self, what: str = "", is_locked: bool = False) -> bool:
         """Wait for the work of every device that has access; see finish_context()."""
-        return finish_work((ordinal for ordinal, flags in self.rights.items() if flags), what)
+        rights = self.rights.copy()  # (another thread may change it meanwhile)
+        return finish_work((ordinal for ordinal, flags in rights.items() if flags), what, is_locked)
 
     def give_away(self) -> bool:
         """Release only our handles of the memory, which exists as long as it is mapped; later calls release nothing."""

@@ -3,6 +3,9 @@
 What it is   VirtualMemory: a range of reserved addresses, and the memory that is mapped at them, each piece of one
              device, with the access that each device has to all of it.
 How          The views of one size share an owner, so that shrink() can tell whether a view still uses the memory.
+Threads      A lock is held while mappings or rights change. Before it is taken, the arguments are read, and what work
+             has used is released: both may run code of the user, which may wait for another lock, whose owner may wait
+             for this one.
 What not     multicast objects.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    memory.py
@@ -60,6 +63,11 @@ _Window.__name__ = Memory.__name__  # so that messages show the public name
 def _part(rights: dict[int, int], ordinals: Iterable[int]) -> dict[int, int]:
     """Return the access rights of some devices."""
     return {ordinal: rights.get(ordinal, 0) for ordinal in ordinals}
+
+
+def _losing(known: dict[int, int], rights: dict[int, int]) -> list[int]:
+    """Return the devices that will have less access than they have."""
+    return [ordinal for ordinal, flags in rights.items() if known.get(ordinal, 0) > flags]
 
 
 @facts("granularity", "reserved", "shareable")
@@ -163,14 +171,15 @@ class VirtualMemory(locations.PeerAccess, Memory):
         raises  ValueError   more than is reserved
                 OutOfMemory  too little memory is free
         """
+        self.handle
+        wanted, ordinal = size_of("nbytes", nbytes), self._ordinal(device)
         with self._lock:
-            self._grow(nbytes, device)
+            self._grow(wanted, ordinal)
             return self
 
-    def _grow(self, nbytes: int, device: object) -> None:
+    def _grow(self, wanted: int, ordinal: int) -> None:
         self._begin()
-        wanted = size_of("nbytes", nbytes)
-        ordinal = self._ordinal(device)
+        self._require(ordinal)
         grain = lcm(self.granularity, granularity(context_of(ordinal)))
         begin, gaps = self.nbytes, []
         beyond = [(piece.offset, piece.end) for piece in self._reservation.mapped() if piece.offset >= begin]
@@ -199,14 +208,15 @@ class VirtualMemory(locations.PeerAccess, Memory):
         raises  ValueError   beyond the reserved range, not a multiple of the granularity, or mapped already
                 OutOfMemory  too little memory is free
         """
+        self.handle
+        begin, size, ordinal = size_of("offset", offset), size_of("nbytes", nbytes), self._ordinal(device)
         with self._lock:
-            self._map_at(offset, nbytes, device)
+            self._map_at(begin, size, ordinal)
             return self
 
-    def _map_at(self, offset: int, nbytes: int, device: object) -> None:
+    def _map_at(self, begin: int, size: int, ordinal: int) -> None:
         self._begin()
-        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
-        ordinal = self._ordinal(device)
+        self._require(ordinal)
         grain = lcm(self.granularity, granularity(context_of(ordinal)))
         for name, number in (("offset", begin), ("nbytes", size)):
             if number % grain:
@@ -236,13 +246,17 @@ class VirtualMemory(locations.PeerAccess, Memory):
         calls   cuMemUnmap, cuMemRelease
         raises  ValueError  the range is not mapped, or contains a part of a mapping; a view or an export still uses it
         """
+        self.handle
+        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+        self._whole(begin, size)
+        self._finish("unmap()")
         with self._lock:
-            self._unmap(offset, nbytes)
+            self._begin()
+            self._take(self._whole(begin, size), "unmap()")
             return self
 
-    def _unmap(self, offset: int, nbytes: int) -> None:
-        self._begin()
-        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+    def _whole(self, begin: int, size: int) -> list[Piece]:
+        """Return the mappings of which a range consists."""
         end = begin + size
         mapped = self._reservation.mapped()
         pieces = [each for each in mapped if each.offset < end and begin < each.end]
@@ -254,8 +268,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
             raise ValueError(
                 f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
             )
-        self._reservation.wait("unmap()")
-        self._take(pieces, "unmap()")
+        return pieces
 
     def shrink(self, nbytes: int) -> VirtualMemory:
         """Wait for all work, unmap every mapping that begins at or beyond nbytes, and return self.
@@ -264,17 +277,20 @@ class VirtualMemory(locations.PeerAccess, Memory):
         raises  ValueError  a view or an export still uses the memory
                 InvalidUse  a stream is being captured, so it cannot wait
         """
+        self.handle
+        size = size_of("nbytes", nbytes)
+        if self._beyond(size):
+            self._finish("shrink()")
         with self._lock:
-            self._shrink(nbytes)
+            self._begin()
+            pieces = self._beyond(size)
+            if pieces:
+                self._take(pieces, "shrink()")
             return self
 
-    def _shrink(self, nbytes: int) -> None:
-        self._begin()
-        size = size_of("nbytes", nbytes)
-        pieces = [each for each in self._reservation.mapped() if each.offset >= size]
-        if pieces:
-            self._reservation.wait("shrink()")
-            self._take(pieces, "shrink()")
+    def _beyond(self, size: int) -> list[Piece]:
+        """Return the mappings that begin at an offset or beyond it."""
+        return [each for each in self._reservation.mapped() if each.offset >= size]
 
     @property
     def mappings(self) -> tuple[tuple[int, int, int], ...]:
@@ -287,15 +303,21 @@ class VirtualMemory(locations.PeerAccess, Memory):
         self._reservation.tidy()
         self._measure()
 
+    def _finish(self, what: str) -> None:
+        """Wait for all work, and release what it has used, such as leases of this memory for other devices' streams."""
+        self._reservation.wait(what)
+        sweep(now=True)
+
     def _ordinal(self, device: object) -> int:
-        own = self._primary.ordinal
-        ordinal = own if device is None else locations.ordinal_from(device)
-        if ordinal != own:
+        return self._primary.ordinal if device is None else locations.ordinal_from(device)
+
+    def _require(self, ordinal: int) -> None:
+        """Check that memory of a device can be mapped."""
+        if ordinal != self._primary.ordinal:
             for user, flags in self._reservation.rights.items():
                 if flags:
                     locations.require_peer(user, ordinal, "the memory to be mapped")
             locations.require(context_of(ordinal), "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
-        return ordinal
 
     def _map(self, gaps: list[tuple[int, int]], ordinal: int) -> None:
         """Map memory at (offset, size in bytes) of each gap; after an exception, at none."""
@@ -320,12 +342,13 @@ class VirtualMemory(locations.PeerAccess, Memory):
             self._apply(piece.offset, piece.size, self._reservation.rights)
 
     def _take(self, pieces: list[Piece], what: str) -> None:
-        """Unmap pieces that no view and no export uses, after the wait, in which other threads may make views."""
+        """Wait again, and unmap pieces that no view and no export uses: other threads may make views meanwhile."""
+        self._reservation.wait(what, is_locked=True)
         begin = pieces[0].offset
-        self._check_unused(begin, what)
+        self._check_unused(begin)
         self._nbytes = min(self.nbytes, begin)  # before views are looked for again: _window() reads it at its end
         try:
-            self._check_unused(begin, what)
+            self._check_unused(begin)
         except BaseException:
             self._measure()
             raise
@@ -342,12 +365,9 @@ class VirtualMemory(locations.PeerAccess, Memory):
             size = piece.end
         self._nbytes, self._side = size, None
 
-    def _check_unused(self, begin: int, what: str) -> None:
+    def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
         views: Any = self._borrowed()
-        if any(each._uses for each in (self, *views)):  # a copy on a stream of another device may hold one: complete it
-            self._reservation.wait(what)
-            sweep(now=True)
         if any(each._is_shown() for each in (self, *views)):
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: the array interface of this memory was read, and who "
@@ -393,11 +413,14 @@ class VirtualMemory(locations.PeerAccess, Memory):
         self._set_access([device], locations.right_from(access))
 
     def _set_access(self, devices: list[object], flags: int) -> None:
+        rights, known = {locations.ordinal_from(device): flags for device in devices}, self._reservation.rights
+        self.handle
+        locations.finish_work(_losing(known, rights), "set_access()")
         with self._lock:
             self._begin()
-            rights, known = self._checked_rights(devices, flags), self._reservation.rights
+            self._check_rights(rights)
             before = _part(known, rights)
-            locations.finish_work((ordinal for ordinal in rights if before[ordinal] > flags), "set_access()")
+            locations.finish_work(_losing(known, rights), "set_access()", is_locked=True)
             try:
                 self._apply_to_all(rights)
             except BaseException:
@@ -405,14 +428,12 @@ class VirtualMemory(locations.PeerAccess, Memory):
                 raise
             known.update(rights)
 
-    def _checked_rights(self, devices: list[object], flags: int) -> dict[int, int]:
-        """Return the new access rights of devices, after checking that they can reach all memory that is mapped."""
-        rights = {locations.ordinal_from(device): flags for device in devices}
+    def _check_rights(self, rights: dict[int, int]) -> None:
+        """Check that the devices that get access can reach all memory that is mapped."""
         homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.mapped())}
-        for ordinal in rights if flags else ():
+        for ordinal in [each for each, flags in rights.items() if flags]:
             for home in homes:
                 locations.require_peer(ordinal, home, "virtual memory on it")
-        return rights
 
     def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
         """Give devices access to all memory that is mapped; if not careful, continue after an error."""
