@@ -691,16 +691,14 @@ def test_many_threads_add_nodes(device, graph, word, step):
     assert not failed and len(graph.nodes) == 160 and len(graph.edges) == 80
 
 
-class Pausing:
-    """A host array that another thread may use its graph beside: asked for its interface, it waits for a while."""
+class HostArray:
+    """An array of bytes of another library."""
 
     def __init__(self, size):
-        self.bytes, self.begun = bytearray(size), threading.Event()
+        self.bytes = bytearray(size)
 
     @property
     def __array_interface__(self):
-        self.begun.set()
-        time.sleep(0.3)
         there = (ctypes.c_ubyte * len(self.bytes)).from_buffer(self.bytes)
         return {"version": 3, "shape": (len(there),), "typestr": "|u1", "data": (ctypes.addressof(there), False)}
 
@@ -720,13 +718,23 @@ COPIES = {
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_a_graph_is_copied_while_another_thread_adds_a_node(device, graph, way):
+def test_a_graph_is_copied_while_another_thread_adds_a_node(device, graph, way, monkeypatch):
+    given, begun = module("gpu.graphs.node_parameters").Given, threading.Event()
+    check = given.check
+
+    def checks(*arguments):  # with the lock of the graph
+        begun.set()
+        time.sleep(0.3)
+        check(*arguments)
+
     graph.empty()
-    host, source = Pausing(64), device.upload(b"A" * 64)
+    host, source = HostArray(64), device.upload(b"A" * 64)
     alive = weakref.ref(host)
+    monkeypatch.setattr(given, "check", checks)
     adding = threading.Thread(target=graph.copy, args=(host, source))
     adding.start()
-    assert host.begun.wait(20)
+    assert begun.wait(20)
+    monkeypatch.undo()
     with COPIES[way](graph) as copied:
         adding.join()
         graph.close()
@@ -1192,6 +1200,7 @@ def test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launch
         elif how == "executable":
             graph_node = executable[node]
             node.update(step, word, 2)
+            executable._given.clear()  # as after an interrupt of an update
             graph_node.update(step, word, 2)
         elif how == "close executable":
             node.update(step, word, 2)
@@ -1223,3 +1232,155 @@ def test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launch
     device.synchronize()
     executable.close()
     graph.close()
+
+
+class Asked:
+    """An array of another library, an iterable or a number, whose code first calls a function."""
+
+    def __init__(self, call, memory=None, nodes=()):
+        self.call, self.memory, self.nodes = call, memory, nodes
+
+    @property
+    def __cuda_array_interface__(self):
+        self.call()
+        return {"version": 3, "shape": (1,), "typestr": "<u4", "data": (self.memory.ptr, False)}
+
+    def __iter__(self):
+        self.call()
+        return iter(self.nodes)
+
+    def __index__(self):
+        self.call()
+        return 64
+
+
+class AskedStream:
+    """A stream of another library, whose code first calls a function."""
+
+    def __init__(self, call, stream):
+        self.call, self.stream = call, stream
+
+    def __cuda_stream__(self):
+        self.call()
+        return 0, self.stream.handle
+
+
+READING = {
+    "kernel": lambda g: g.graph.kernel(g.step, g.array, 1),
+    "copy to it": lambda g: g.graph.copy(g.array, g.word),
+    "copy from it": lambda g: g.graph.copy(g.word, g.array),
+    "fill": lambda g: g.graph.fill(g.array, 1),
+    "after": lambda g: g.graph.empty(after=g.asked),
+    "allocate": lambda g: g.graph.allocate(g.asked),
+    "condition": lambda g: g.graph.create_condition(g.asked),
+    "count": lambda g: g.graph.switch(g.graph.create_condition(), g.asked),
+    "update": lambda g: g.node.update(g.step, g.array, 1),
+    "new arguments": lambda g: g.node.update(g.array, 1),
+    "executable": lambda g: g.executable[g.node].update(g.step, g.array, 1),
+    "launch of an executable": lambda g: g.executable.launch(g.stream),
+    "launch": lambda g: g.graph.launch(g.stream),
+    "upload": lambda g: g.executable.upload(g.stream),
+}
+
+
+@pytest.mark.parametrize("how", READING)
+def test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held(device, graph, word, step, how):
+    """It may wait for a lock of its library, whose owner uses the graph."""
+    memory, node, found = device.zeros(1, "uint32"), graph.kernel(step, word, 1), []
+    stream, free = device.stream(), device.stream()
+    executable = graph.instantiate()
+    graph.launch(stream)
+
+    def ask():
+        thread = threading.Thread(target=lambda: (graph.nodes, executable.launch(free)), daemon=True)
+        thread.start()
+        thread.join(5)
+        found.append(not thread.is_alive())
+
+    given = types.SimpleNamespace(graph=graph, word=word, step=step, node=node, executable=executable)
+    given.array, given.asked, given.stream = Asked(ask, memory), Asked(ask, nodes=[node]), AskedStream(ask, stream)
+    try:
+        READING[how](given)
+    except errors.Unsupported:
+        pytest.skip("the driver is too old")
+    assert found and all(found)
+    device.synchronize()
+    executable.close()
+
+
+def test_the_nodes_that_a_capture_into_a_graph_is_to_follow_are_read_while_no_lock_is_held(device, graph, word):
+    node, found = graph.empty(), []
+
+    def ask():
+        thread = threading.Thread(target=lambda: graph.nodes, daemon=True)
+        thread.start()
+        thread.join(5)
+        found.append(not thread.is_alive())
+
+    with device.stream() as stream, stream.capture(into=graph, after=Asked(ask, nodes=[node])):
+        word.fill(1, stream=stream)
+    assert found and all(found)
+
+
+@pytest.mark.parametrize("way", ["graph", "executable"])
+def test_new_arguments_are_for_the_kernel_that_a_node_has_after_they_were_read(device, graph, word, step, way):
+    """Another thread may change the node meanwhile, or the code of an argument does."""
+    node, calls = graph.kernel(step, word, 1), []
+    with device.load(graph_kernels.STEP.replace("10,", "100,")) as loaded, graph.instantiate() as executable:
+        changed = node if way == "graph" else executable[node]
+        other = loaded["step"].configure(grid=1, block=1)
+
+        def change():
+            if not calls:
+                changed.update(other, word, 3)
+            calls.append("asked")
+
+        changed.update(Asked(change, word), 5)
+        word.fill(7)
+        run(graph if way == "graph" else executable, device)
+        assert word.tolist() == [705] and len(calls) > 1
+
+
+@pytest.mark.parametrize("what", ["graph", "node", "module", "after"])
+def test_what_the_code_of_an_argument_closes_is_not_given_to_the_driver(device, word, what):
+    """Nor is what another thread closes then."""
+    memory, calls = device.zeros(1, "uint32"), []
+    graph, loaded = device.graph(), device.load(graph_kernels.STEP)
+    step, first = loaded["step"].configure(grid=1, block=1), graph.empty()
+    node = graph.kernel(step, word, 1)
+    close = {"graph": graph.close, "node": node.destroy, "module": loaded.close, "after": first.destroy}[what]
+    with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+        with pytest.raises(errors.Closed):
+            if what == "node":
+                node.update(step, Asked(close, memory), 1)
+            else:
+                graph.kernel(step, Asked(close, memory), 1, after=first)
+    assert not [name for name in calls if "KernelNode" in name]
+    graph.close()
+    loaded.close()
+
+
+@pytest.mark.parametrize("what", ["module", "event", "graph", "allocation"])
+def test_what_another_thread_closes_before_a_node_has_the_lock_is_not_given_to_the_driver(
+    device, graph, word, monkeypatch, what
+):
+    parameters, calls = module("gpu.graphs.node_parameters"), []
+    with device.load(graph_kernels.STEP) as loaded, device.event() as event, device.graph() as other:
+        step, allocation = loaded["step"].configure(grid=1, block=1), other.allocate(64)
+        name, add, close = {
+            "module": ("kernel", lambda: graph.kernel(step, word, 1), loaded.close),
+            "event": ("record", lambda: graph.record(event), event.close),
+            "graph": ("embed", lambda: graph.embed(other), other.close),
+            "allocation": ("free", lambda: graph.free(allocation), other.close),
+        }[what]
+        read = getattr(parameters, name)
+
+        def reads(*given):
+            found = read(*given)
+            close()
+            return found
+
+        monkeypatch.setattr(parameters, name, reads)
+        with rawcuda.trace(lambda each: calls.append(getattr(each, "name", ""))), pytest.raises(errors.Closed):
+            add()
+    assert not [name for name in calls if name.startswith("cuGraphAdd")] and not graph.nodes

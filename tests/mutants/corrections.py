@@ -491,8 +491,9 @@ CORRECTIONS = [
         "captures and graphs, read line by line",
         "a stream object that closes the graph launches it",
         "gpu/graphs/executable.py",
-        old="        queue = work_handle(stream)  # (this may run code, which may close this graph)\n",
-        new="        handle = self.handle\n        queue = work_handle(stream)\n        self._handle = handle\n",
+        old="            stream = settled(stream)  # before",
+        new="            handle = self.handle\n            stream = settled(stream)\n"
+        "            self._handle = handle  # before",
         test="driver/test_graph_updates.py::test_a_stream_object_that_closes_the_graph_launches_nothing",
     ),
     Correction(
@@ -3358,16 +3359,16 @@ CORRECTIONS = [
         "a third attack of an hour",
         "each free() looks at all nodes of the graph",
         "gpu/graphs/node_parameters.py",
-        old="        if made.once in owner._root._given:",
-        new="        if made.once in [each.once for each in owner._root._given.values()]:",
+        old="            if self.once in owner._root._given:",
+        new="            if self.once in [each.once for each in owner._root._given.values()]:",
         test="driver/test_graph_nodes.py::test_what_only_one_node_may_do_is_found_without_a_search",
     ),
     Correction(
         "a third attack of an hour",
         "each if_then() looks at all nodes of the graph",
         "gpu/graphs/node_parameters.py",
-        old='    if ("condition", handle) in graph._root._given:',
-        new='    if ("condition", handle) in [each.once for each in graph._root._given.values()]:',
+        old="        if self.once in graph._root._given:",
+        new="        if self.once in [each.once for each in graph._root._given.values()]:",
         test="driver/test_graph_nodes.py::test_what_only_one_node_may_do_is_found_without_a_search",
     ),
     Correction(
@@ -6815,8 +6816,8 @@ CORRECTIONS = [
         "a sixth reading",
         "new arguments of a node of an executable graph were given to the kernel of the node of the graph",
         "gpu/graphs/updates.py",
-        old="_read(node, executable._given.get(node.handle), args, named)",
-        new="_read(node, node._given, args, named)",
+        old="        earlier = executable._given.get(node.handle)\n        with graph",
+        new="        earlier = executable._given[node.handle] = node._given\n        with graph",
         test="driver/test_graph_updates.py::test_new_arguments_are_those_of_the_kernel_of_the_executable_graph",
     ),
     Correction(
@@ -7183,8 +7184,8 @@ CORRECTIONS = [
         "a sixth reading",
         "a TimeoutError of a signal handler is taken for a refusal of the update of a node",
         "gpu/graphs/updates.py",
-        old="        except CudaError as error:\n            if has_changed",
-        new="        except Exception as error:\n            if has_changed",
+        old="    except CudaError as error:\n        if has_changed",
+        new="    except Exception as error:\n        if has_changed",
         test="driver/test_graph_updates.py::test_what_a_signal_handler_raises_is_no_refusal[update-TimeoutError]",
     ),
     Correction(
@@ -7229,8 +7230,8 @@ CORRECTIONS = [
         "a sixth reading",
         "an update of a captured node that was refused in part says nothing of it",
         "gpu/graphs/updates.py",
-        old="                raise reworded(error, message, type(error)) from None\n            graph._keep(",
-        new="                raise\n            graph._keep(",
+        old="            raise reworded(error, message, type(error)) from None\n        graph._keep(",
+        new="            raise\n        graph._keep(",
         test="driver/test_graph_updates.py::test_an_update_whose_second_option_is_refused[captured]",
     ),
     Correction(
@@ -7261,16 +7262,16 @@ CORRECTIONS = [
         "a sixth reading",
         "after an interrupt of update(), a node is said to do what it did before",
         "gpu/graphs/updates.py",
-        old="        graph._root._given.pop(node.handle, None)  # and",
-        new="        pass  # and",
+        old="    graph._root._given.pop(node.handle, None)  # and",
+        new="    pass  # and",
         test="driver/test_graph_updates.py::test_after_an_interrupt_it_is_not_known_what_a_node_does[signal]",
     ),
     Correction(
         "a sixth reading",
         "after a refused update(), it is not known what a node does",
         "gpu/graphs/updates.py",
-        old="            if earlier is not None:\n                graph._root",
-        new="            if False:\n                graph._root",
+        old="        if earlier is not None:\n            graph._root",
+        new="        if False:\n            graph._root",
         test="driver/test_graph_updates.py::test_after_an_interrupt_it_is_not_known_what_a_node_does[refused]",
     ),
     Correction(
@@ -7346,6 +7347,93 @@ CORRECTIONS = [
         new="    if what and capturing and dropped:",
         test="driver/test_memory_virtual.py::"
         "test_what_was_dropped_during_a_capture_is_not_released_while_the_lock_is_held[set_access]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the arguments of a node are read while the lock of its graph is held",
+        "gpu/graphs/nodes.py",
+        old="    with graph._primary.current():\n        read = getattr(",
+        new="    with first, second, graph._primary.current():\n        read = getattr(",
+        test="driver/test_graph_nodes.py::test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held[kernel]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the nodes that a node waits for are read while the lock of its graph is held",
+        "gpu/graphs/nodes.py",
+        old="    others = dependencies(graph, after)\n",
+        new="    with first, second:\n        others = dependencies(graph, after)\n",
+        test="driver/test_graph_nodes.py::test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held[after]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the new arguments of a node are read while the lock of its graph is held",
+        "gpu/graphs/updates.py",
+        old="        earlier = node._given\n        with graph",
+        new="        earlier = node._given\n        with first, second, graph",
+        test="driver/test_graph_nodes.py::test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held[update]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the new arguments of a node of an executable graph are read while the lock of the graph is held",
+        "gpu/graphs/updates.py",
+        old="        earlier = executable._given.get(node.handle)\n        with graph",
+        new="        earlier = executable._given.get(node.handle)\n        with first, second, graph",
+        test="driver/test_graph_nodes.py::"
+        "test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held[executable]",
+    ),
+    Correction(
+        "a seventh reading",
+        "a stream object is asked for its handle while the lock of an executable graph is held",
+        "gpu/graphs/executable.py",
+        old="            stream = settled(stream)  # before",
+        new="            pass  # before",
+        test="driver/test_graph_nodes.py::"
+        "test_the_code_of_an_argument_runs_while_no_lock_of_the_graph_is_held[launch of an executable]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the nodes that a capture into a graph follows are read while the lock of the graph is held",
+        "gpu/graphs/recording.py",
+        old="            nodes = dependencies(graph, self._after)\n",
+        new="            with lock:\n                nodes = dependencies(graph, self._after)\n",
+        test="driver/test_graph_nodes.py::"
+        "test_the_nodes_that_a_capture_into_a_graph_is_to_follow_are_read_while_no_lock_is_held",
+    ),
+    Correction(
+        "a seventh reading",
+        "new arguments of a node that is changed while they are read are for the kernel that it had",
+        "gpu/graphs/updates.py",
+        old="            if node._given is earlier:",
+        new="            if True:",
+        test="driver/test_graph_nodes.py::"
+        "test_new_arguments_are_for_the_kernel_that_a_node_has_after_they_were_read[graph]",
+    ),
+    Correction(
+        "a seventh reading",
+        "those of a node of an executable graph that is changed while they are read are for the kernel that it had",
+        "gpu/graphs/updates.py",
+        old="            if executable._given.get(node.handle) is earlier:",
+        new="            if True:",
+        test="driver/test_graph_nodes.py::"
+        "test_new_arguments_are_for_the_kernel_that_a_node_has_after_they_were_read[executable]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the driver gets the function of a module that is closed before the node has the lock",
+        "gpu/graphs/node_parameters.py",
+        old="            owner.handle  # raises Closed",
+        new="            pass",
+        test="driver/test_graph_nodes.py::"
+        "test_what_another_thread_closes_before_a_node_has_the_lock_is_not_given_to_the_driver[module]",
+    ),
+    Correction(
+        "a seventh reading",
+        "a node frees memory of a graph that is closed before the node has the lock",
+        "gpu/graphs/node_parameters.py",
+        old="        allocation.handle  # raises Closed\n",
+        new="",
+        test="driver/test_graph_nodes.py::"
+        "test_what_another_thread_closes_before_a_node_has_the_lock_is_not_given_to_the_driver[allocation]",
     ),
 ]
 

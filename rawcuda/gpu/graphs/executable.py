@@ -23,7 +23,7 @@ from ...ownership import Owned, drain, dropped, invalidate, serving, unless_insi
 from ..core.context import PrimaryContext, attempt
 from ..core.handles import EXECUTABLE, MODULE, STREAM, make, shown_handle
 from ..core.points import capture_number, capturing, retain, retained, sweep
-from ..core.stream_arguments import StreamHandle, home_of, order, queue_of, release_of, work_handle
+from ..core.stream_arguments import StreamHandle, home_of, order, queue_of, release_of, settled, work_handle
 from .conditions import explained
 from .node_parameters import owners_in, refuse_closed, things_in
 from .nodes import ExecutableNode, node_at, node_handles
@@ -121,13 +121,15 @@ class Executable(Owned):
         """
         if serving:  # a host function must not wait for the lock: the launch that has it may wait for the function
             self._primary.driver.check_thread("cuGraphLaunch")
+        if not isinstance(stream, StreamHandle):
+            stream = settled(stream)  # before the lock: its code may wait for another one, and may close this graph
         with self._lock:  # another thread may change what the nodes use
             self._launch(stream)
         if retained:
             sweep()
 
     def _launch(self, stream: object) -> None:
-        queue = work_handle(stream)  # (this may run code, which may close this graph)
+        queue = work_handle(stream)
         executable = cuda_h.CUgraphExec(self.handle)
         # The end of the launch is an event there.
         home = home_of(stream if isinstance(stream, StreamHandle) else queue, self._primary)

@@ -3,7 +3,8 @@
 What it is   `Given`, the parameters of a node as C structures, with the calls that add a node of its kind, change it,
              and change it in an executable graph; and the functions that return a Given.
 How          a kernel's arguments are packed by its Launch, as for a launch. A copy or a fill that one call of the
-             driver cannot do becomes the launch of a kernel that can.
+             driver cannot do becomes the launch of a kernel that can. The functions read before a lock of the graph is
+             taken, since code of exporters may wait for another lock; then `Given.check` looks at what the lock guards.
 Keeping      `kept` contains everything that a node uses: leases of our own memory, which keep its bytes after close();
              views of other libraries' arrays; modules, events and functions.
 Source       CUDA Driver API, "Graph Management"
@@ -97,6 +98,11 @@ class Given:
         self.launch: Launch | None = None  # of a kernel node: its Launch, and the packed arguments
         self.packed: Packed | None = None
         self.options: dict[int, bytes] = {}
+
+    def check(self, graph: Graph) -> None:
+        """Check, while the lock of the graph is held, what may have changed since the parameters were read."""
+        for owner in owners_in(things_in(self.kept)):
+            owner.handle  # raises Closed
 
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph; `node` gets its handle."""
@@ -429,6 +435,25 @@ def wait(graph: object, event: object) -> Given:
     return Given("wait", repr(event), (event,), (cuda_h.CUevent(event.handle),), symbols)
 
 
+class Embedded(Given):
+    """The action of a child graph node; what the child graph does, and uses, is read by check()."""
+
+    __slots__ = ("child",)
+
+    child: ref[Graph]  # the node must not keep it
+
+    def check(self, graph: Graph) -> None:
+        """Read the child graph, whose lock is held, too."""
+        child = self.child()
+        assert child is not None  # the caller has it
+        recording = child._root._recording()
+        if recording is not None and recording.is_in_progress:
+            raise ValueError(f"{recording!r} is in progress: embed the graph after its with block")
+        check_open(child)
+        self.kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])
+        self.label = f"{len(child.nodes)} nodes"  # raises Closed
+
+
 def embed(graph: Graph, child: object) -> Given:
     """Read a child graph."""
     if not isinstance(child, type(graph)):
@@ -436,13 +461,10 @@ def embed(graph: Graph, child: object) -> Given:
     _check_device(graph, child._primary, repr(child))
     if child._root is graph._root:
         raise ValueError(f"{graph!r} cannot contain itself: embed a clone()")
-    recording = child._root._recording()
-    if recording is not None and recording.is_in_progress:
-        raise ValueError(f"{recording!r} is in progress: embed the graph after its with block")
-    check_open(child)
-    kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])
     symbols = "cuGraphAddChildGraphNode", "", "cuGraphExecChildGraphNodeSetParams"
-    return Given("graph", f"{len(child.nodes)} nodes", kept, (cuda_h.CUgraph(child.handle),), symbols)
+    made = Embedded("graph", "", (), (cuda_h.CUgraph(child.handle),), symbols)
+    made.child = ref(child)
+    return made
 
 
 def empty(graph: object) -> Given:
@@ -466,17 +488,31 @@ def allocate(graph: Graph, nbytes: object) -> Given:
     return Given("allocation", f"{number} bytes", (), (byref(parameters),), ("cuGraphAddMemAllocNode", "", ""))
 
 
+class Freed(Given):
+    """The action of a node that frees an allocation."""
+
+    __slots__ = ("allocation",)
+
+    allocation: ref[AllocationNode]  # the node must not keep it, nor its graph
+
+    def check(self, graph: Graph) -> None:
+        """Check that neither graph, whose locks are held, frees the allocation already."""
+        allocation = self.allocation()
+        assert allocation is not None  # the caller has it
+        allocation.handle  # raises Closed
+        for owner in (allocation.graph, graph):
+            if self.once in owner._root._given:
+                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
+
+
 def free(graph: Graph, allocation: AllocationNode) -> Given:
     """Read a node that frees the allocation of a node in this or another graph."""
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
     address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
-    made = Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
+    made = Freed("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
     # A later allocation may get the same address, and one of another graph, after this one was closed, the same handle.
-    made.once = ("free", allocation.handle, ref(allocation.graph._root))
-    for owner in (allocation.graph, graph):
-        if made.once in owner._root._given:
-            raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
+    made.allocation, made.once = ref(allocation), ("free", allocation.handle, ref(allocation.graph._root))
     return made
 
 
@@ -501,6 +537,12 @@ class Choice(Given):
         self.form, self.condition, self.once = form, condition, ("condition", condition[0])
         self.bodies: tuple[int, ...] = ()
 
+    def check(self, graph: Graph) -> None:
+        """Check that no other node uses the condition."""
+        if self.once in graph._root._given:
+            condition = Condition._of(graph._root, *self.condition)
+            raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
+
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph."""
         (parameters,), handle = self.arguments, cuda_h.CUgraph(graph.handle)
@@ -519,8 +561,6 @@ def conditional(graph: Graph, condition: object, form: str, count: object) -> Gi
             f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}: create one here"
         )
     handle = condition.handle
-    if ("condition", handle) in graph._root._given:
-        raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
     number = as_int("count", count)
     if not 0 < number < 2**16:
         raise ValueError(f"count={worded(number)}: give the number of branches, 1 to 65535")

@@ -492,10 +492,14 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
     """
     handle, key = cuda_h.CUgraphNode(), object()
     first, second = graph._locks((*given, *named.values()))
-    with first, second, graph._primary.current():
-        graph._refuse_recording()
-        others = dependencies(graph, after)
+    graph._refuse_recording()
+    others = dependencies(graph, after)
+    with graph._primary.current():
         read = getattr(node_parameters, what)(graph, *given, **named)
+    with first, second, graph._primary.current():
+        graph.handle  # raises Closed
+        graph._refuse_recording()
+        read.check(graph)
         graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt
         inner = given[0] if what == "embed" else None
         try:

@@ -110,10 +110,12 @@ class Recording:
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
         try:
-            with graph._changing(), graph._primary.current():
+            lock = graph._changing()
+            nodes = dependencies(graph, self._after)
+            with lock, graph._primary.current():
+                graph.handle  # raises Closed
                 graph._refuse_recording()
                 self._nodes = count_nodes(graph)
-                nodes = dependencies(graph, self._after)
                 array = array_of(nodes)
                 graph._root._recording = ref(self)
                 graph._root._kept[object()] = self._kept  # what is recorded, also before an exception, stays there

@@ -100,35 +100,46 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
     """Change what a node of a graph does."""
     graph = node.graph
     first, second = graph._locks((*args, *named.values()))
-    with first, second, graph._primary.current():
+    while True:  # until no other thread has changed the node while the arguments were read
+        node.handle  # raises Closed
         graph._refuse_recording()
         earlier = node._given
-        given = _read(node, earlier, args, named)
-        handle = cuda_h.CUgraphNode(node.handle)
-        if not given.symbols[1]:
-            raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
-        given.check_options(graph, handle, None if earlier is None else earlier.options, False)
-        driver, has_changed = graph._primary.driver, False
-        options = given.ask_options(driver, handle)
-        before = graph._root._kept.get(node.handle)
-        # Before the call, so that the objects are alive even after an interrupt.
-        graph._keep(node.handle, (*given.kept, *(before or ())))
-        graph._root._given.pop(node.handle, None)  # and then it is not known what the node does
-        node._label = None
-        try:
-            given.change(driver, handle)
-            has_changed = True
-            given.set_options(driver, handle)
-        except CudaError as error:
-            if has_changed and (earlier is None or not attempt(_change_back, driver, handle, earlier, options)):
-                message = f"{error}\n{node!r} has been changed, but not its options: update it again"
-                raise reworded(error, message, type(error)) from None
-            graph._keep(node.handle, before)
-            if earlier is not None:
-                graph._root._given[node.handle] = earlier
-            raise
-        graph._keep(node.handle, given.kept)
-        graph._root._given[node.handle] = given
+        with graph._primary.current():
+            given = _read(node, earlier, args, named)
+        with first, second, graph._primary.current():
+            if node._given is earlier:
+                _change(node, given, earlier)
+                return
+
+
+def _change(node: Node, given: Given, earlier: Given | None) -> None:
+    graph, handle = node.graph, cuda_h.CUgraphNode(node.handle)
+    graph._refuse_recording()
+    given.check(graph)
+    if not given.symbols[1]:
+        raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
+    given.check_options(graph, handle, None if earlier is None else earlier.options, False)
+    driver, has_changed = graph._primary.driver, False
+    options = given.ask_options(driver, handle)
+    before = graph._root._kept.get(node.handle)
+    # Before the call, so that the objects are alive even after an interrupt.
+    graph._keep(node.handle, (*given.kept, *(before or ())))
+    graph._root._given.pop(node.handle, None)  # and then it is not known what the node does
+    node._label = None
+    try:
+        given.change(driver, handle)
+        has_changed = True
+        given.set_options(driver, handle)
+    except CudaError as error:
+        if has_changed and (earlier is None or not attempt(_change_back, driver, handle, earlier, options)):
+            message = f"{error}\n{node!r} has been changed, but not its options: update it again"
+            raise reworded(error, message, type(error)) from None
+        graph._keep(node.handle, before)
+        if earlier is not None:
+            graph._root._given[node.handle] = earlier
+        raise
+    graph._keep(node.handle, given.kept)
+    graph._root._given[node.handle] = given
 
 
 def _change_back(driver: Driver, node: object, earlier: Given, options: list[tuple[int, Any]]) -> None:
@@ -141,13 +152,20 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
     """Change what a node of an executable graph does in later launches."""
     graph = node.graph
     first, second = graph._locks((*args, *named.values()))
-    with first, second, graph._primary.current():
+    while True:  # as in set_node()
+        executable.handle  # raises Closed
         graph._refuse_recording()
-        given = _read(node, executable._given.get(node.handle), args, named)
-        with executable._lock:
+        earlier = executable._given.get(node.handle)
+        with graph._primary.current():
+            given = _read(node, earlier, args, named)
+        with first, second, graph._primary.current(), executable._lock:
             held = executable._held()
-            _set(executable, node, given)
-    del held  # (after the locks: see Executable._held)
+            if executable._given.get(node.handle) is earlier:
+                graph._refuse_recording()
+                given.check(graph)
+                _set(executable, node, given)
+                return
+        del held  # (after the locks: see Executable._held)
 
 
 def _set(executable: Executable, node: Node, given: Given) -> None:
