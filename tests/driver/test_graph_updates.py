@@ -1002,6 +1002,24 @@ def test_what_nodes_of_child_graphs_do_is_not_guessed(device, graph, step, word)
         clone.close()
 
 
+def test_a_node_beside_a_child_graph_that_is_replaced_stays_known(device, graph, step, word):
+    """Its options in the executable graph and its kernel are as they were."""
+    cooperative = step.kernel.configure(grid=1, block=1, cooperative=True)
+    with device.graph() as inner:
+        inner.kernel(step, word, 1)
+        outer = graph.embed(inner)
+        node = graph.kernel(cooperative, word, 2, after=outer)
+        with graph.instantiate() as executable:
+            executable[outer].update(inner)
+            executable[node].update(cooperative, word, 3)
+            executable[outer].update(inner)
+            executable[node].update(word, 4)
+            with pytest.raises(ValueError, match="options"):
+                executable[node].update(step, word, 3)
+            run(executable, device)
+    assert word.tolist() == [14]
+
+
 def test_options_that_a_kernel_node_got_after_the_executable_graph_was_made(device, graph, step, word):
     cooperative = step.kernel.configure(grid=1, block=1, cooperative=True)
     with device.stream() as stream, stream.capture() as captured:

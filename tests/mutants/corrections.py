@@ -6437,8 +6437,8 @@ CORRECTIONS = [
         "a sixth attack",
         "the nodes of a child graph that was replaced in an executable graph are taken to do what they did before",
         "gpu/graphs/updates.py",
-        old='if given.kind == "graph":',
-        new="if False:",
+        old="*[inner.handle for inner in inside(node)]]",
+        new="]",
         test="driver/test_graph_updates.py::test_what_nodes_of_child_graphs_do_is_not_guessed",
     ),
     Correction(
@@ -7434,6 +7434,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_graph_nodes.py::"
         "test_what_another_thread_closes_before_a_node_has_the_lock_is_not_given_to_the_driver[allocation]",
+    ),
+    Correction(
+        "a seventh reading",
+        "after a child graph of an executable graph was replaced, nothing is known of the nodes beside it",
+        "gpu/graphs/updates.py",
+        old="    executable._given[node.handle] = given\n",
+        new="    executable._given = {node.handle: given}\n",
+        test="driver/test_graph_updates.py::test_a_node_beside_a_child_graph_that_is_replaced_stays_known",
     ),
 ]
 

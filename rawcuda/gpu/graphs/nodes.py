@@ -390,7 +390,7 @@ class ExecutableNode:
 
     def update(self, *args: object, **named: object) -> None:
         """Change what this node does in later launches; the arguments are those of Node.update()."""
-        set_executable_node(self.executable, self.node, args, named)
+        set_executable_node(self.executable, self.node, args, named, _inside)
 
     @property
     def is_enabled(self) -> bool:

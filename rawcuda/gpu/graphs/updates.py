@@ -148,8 +148,17 @@ def _change_back(driver: Driver, node: object, earlier: Given, options: list[tup
         driver.cuGraphKernelNodeSetAttribute(node, number, byref(value))
 
 
-def set_executable_node(executable: Executable, node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
-    """Change what a node of an executable graph does in later launches."""
+def set_executable_node(
+    executable: Executable,
+    node: Node,
+    args: tuple[object, ...],
+    named: dict[str, object],
+    inside: Callable[[Node], list[Node]],
+) -> None:
+    """Change what a node of an executable graph does in later launches.
+
+    inside  returns the nodes of the graphs in a node
+    """
     graph = node.graph
     first, second = graph._locks((*args, *named.values()))
     while True:  # as in set_node()
@@ -163,19 +172,22 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
             if executable._given.get(node.handle) is earlier:
                 graph._refuse_recording()
                 given.check(graph)
-                _set(executable, node, given)
+                _set(executable, node, given, inside)
                 return
         del held  # (after the locks: see Executable._held)
 
 
-def _set(executable: Executable, node: Node, given: Given) -> None:
+def _set(executable: Executable, node: Node, given: Given, inside: Callable[[Node], list[Node]]) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
     earlier = executable._given.get(node.handle)
     known = None if earlier is None else earlier.options
     if known is None and node._given is not None and given.options:
         known = {}  # the node was changed after the executable graph was made
     given.check_options(node.graph, handles[1], known, True)
-    executable._given.pop(node.handle, None)
+    changed = [node.handle, *[inner.handle for inner in inside(node)]]
+    known_before: dict[object, Given] = {
+        handle: executable._given.pop(handle) for handle in changed if handle in executable._given
+    }
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
     executable._changed()
@@ -183,13 +195,10 @@ def _set(executable: Executable, node: Node, given: Given) -> None:
         given.change_executable(node.graph, *handles)
     except CudaError:
         executable._kept[node.handle] = before
-        if earlier is not None:
-            executable._given[node.handle] = earlier
+        executable._given.update(known_before)
         executable._changed()
         raise
     executable._kept[node.handle] = given.kept
-    if given.kind == "graph":  # the nodes in it do something else now
-        executable._given = {}
     executable._given[node.handle] = given
     executable._changed()
 
