@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 import traceback
+import weakref
+from functools import partial
 
 import pytest
 
@@ -781,6 +783,55 @@ def test_the_function_of_a_launch_whose_module_was_collected(device):
     gc.collect()
     with pytest.raises(errors.Closed, match="the module of kernel nothing is closed"):
         call()
+
+
+class ClosingArray:
+    """An array of another library whose code first closes a stream."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    @property
+    def __cuda_array_interface__(self):
+        self.stream.close()
+        return {"version": 3, "shape": (4,), "typestr": "<f4", "data": (self.memory.ptr, False)}
+
+
+class ClosingNumber:
+    """A number whose code closes a stream."""
+
+    def __index__(self):
+        self.stream.close()
+        return 4
+
+
+@pytest.mark.parametrize("configured", [False, True])
+@pytest.mark.parametrize("how", ["array", "number"])
+def test_a_stream_that_an_argument_closes(device, configured, how):
+    """It is not given to the driver, for which its handle may be that of another stream by then."""
+    names = []
+    with device.zeros(4, "float32").owner as memory, device.load(kernels.ADD) as code:
+        closing = ClosingArray(memory) if how == "array" else ClosingNumber()
+        arguments = (memory, memory, closing, 4) if how == "array" else (memory, memory, memory, closing)
+        closing.stream = stream = device.stream()
+        shape = {"grid": 1, "block": 4, "stream": stream}
+        code["add"].launch(memory, memory, memory, 4, **shape)  # what it prepares is used again
+        launch = code["add"].configure(**shape) if configured else partial(code["add"].launch, **shape)
+        with rawcuda.trace(lambda call: names.append(getattr(call, "name", ""))):
+            with pytest.raises(rawcuda.Closed, match="(?i)stream"):
+                launch(*arguments)
+    assert "cuStreamDestroy_v2" in names
+    assert not [name for name in names if "Launch" in name or "Wait" in name]
+
+
+def test_a_launch_keeps_no_stream_that_was_given_to_it(device):
+    with device.load(kernels.ADD) as code, device.zeros(4, "float32").owner as memory:
+        stream = device.stream()
+        code["add"].launch(memory, memory, memory, 4, grid=1, block=4, stream=stream)
+        alive = weakref.ref(stream)
+        del stream
+        gc.collect()
+        assert alive() is None
 
 
 def test_a_module_that_an_argument_closes(device):

@@ -7443,6 +7443,22 @@ CORRECTIONS = [
         new="    executable._given = {node.handle: given}\n",
         test="driver/test_graph_updates.py::test_a_node_beside_a_child_graph_that_is_replaced_stays_known",
     ),
+    Correction(
+        "a seventh reading",
+        "Kernel.launch() gives the driver a stream that the code of an argument has closed",
+        "gpu/kernels/kernel.py",
+        old="        prepared.stream = stream  # which",
+        new="        # which",
+        test="driver/test_launch.py::test_a_stream_that_an_argument_closes[array-False]",
+    ),
+    Correction(
+        "a seventh reading",
+        "Kernel.launch() keeps the stream that was given to it",
+        "gpu/kernels/kernel.py",
+        old="        prepared.stream = None\n",
+        new="",
+        test="driver/test_launch.py::test_a_launch_keeps_no_stream_that_was_given_to_it",
+    ),
 ]
 
 

@@ -369,7 +369,9 @@ class Kernel:
             prepared, function = pair
         if prepared.shape != shape:
             self._set_shape(prepared, shape)
+        prepared.stream = stream  # which the code of an argument may close
         function(*args)
+        prepared.stream = None
         idle.append(pair)
 
     def _read_attributes(

@@ -397,6 +397,7 @@ class Prepared:
         "attributes",
         "words",
         "config",
+        "__weakref__",
     )
 
     def __init__(
@@ -436,7 +437,7 @@ class Prepared:
         packing.pack_pointers(frame, at, *[start + offset for offset in packing.offsets])
         memory, cell = memoryview(frame).cast("B"), at - 8
         kept = Kept()
-        kept.stream = self.stream if isinstance(self.stream, Stream) else self.handle
+        kept.launch = ref(self)
         given = self.config, packing.function, ctypes.byref(frame, at), None
         return memory, given, kept, (ctypes.byref(frame, cell),), memory[cell:at].cast("Q")
 
@@ -708,7 +709,7 @@ class Launch(_Callable):
         if len(arguments) != len(packing.slots):
             raise prepared.wrong_count(len(arguments))
         storage, given, kept, *_ = prepared.new_buffer()
-        kept.stream = None
+        kept.launch = None
         prepared.pack_by_tables(storage, kept, *arguments)
         frame = given[2]._obj
         pointers = ctypes.addressof(frame) + packing.pointers_at

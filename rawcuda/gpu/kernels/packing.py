@@ -28,7 +28,7 @@ from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ...remembered import Remembered
 from ..core.context import access_remedy
-from ..core.stream_arguments import PER_THREAD, work_handle
+from ..core.stream_arguments import PER_THREAD, StreamHandle, work_handle
 from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import device_of, follow
 from .argument_errors import (
@@ -50,9 +50,11 @@ from .parameters import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _weakref import ref
     from typing import Any, Callable, NoReturn
 
     from ...elements.dtypes import DType
+    from .launch import Prepared
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
@@ -62,12 +64,22 @@ __all__ = ["RAN", "Kept", "Packers", "table_for"]
 class Kept(list):  # type: ignore[type-arg]
     """The views of other libraries' arrays in one launch, kept until its stream has completed the launch.
 
-    stream  the launch's Stream or its handle, in whose order they are viewed
+    launch  a weak reference to the Prepared in the order of whose stream they are viewed; None: a node has no stream
     """
 
-    __slots__ = ("stream",)
+    __slots__ = ("launch",)
 
-    stream: object
+    launch: ref[Prepared] | None
+
+    @property
+    def stream(self) -> object:
+        """Return the Stream of the launch, which the code of an argument may close, or the handle of another stream."""
+        prepared = None if self.launch is None else self.launch()
+        if prepared is None:
+            return None
+        if isinstance(prepared.stream, StreamHandle):
+            return prepared.stream
+        return prepared.handle
 
 
 # -- tables
