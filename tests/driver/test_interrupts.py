@@ -22,6 +22,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -276,12 +278,12 @@ EACH = 3
 STRIDE = 3  # between interrupted lines where work is queued; a call and what keeps its memory are further apart
 
 
-def interrupted(sequence: Callable[[], object], nth: int) -> bool:
-    """Run a sequence, and raise at the nth line of the package; tell whether that line was reached."""
+def interrupted(sequence: Callable[[], object], nth: int, code: CodeType | None = None) -> bool:
+    """Run a sequence, and raise at the nth line of the package, or of one function; tell whether it was reached."""
     left = [nth]
 
     def trace(frame: Any, event: str, _: object) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE_FILES):
+        if not (frame.f_code is code if code else frame.f_code.co_filename.startswith(PACKAGE_FILES)):
             return None
         if event == "line" and not cleans_up(frame):
             left[0] -= 1
@@ -341,38 +343,27 @@ def test_an_exception_at_the_entry_of_each_function_leaves_no_capture(device: An
 def test_an_exception_before_a_capture_into_a_graph_leaves_the_graph_usable(device: Any) -> None:
     """At each line of __enter__(), and while the traceback, and with it the recording, is kept."""
     code = module("gpu.graphs.recording").Recording.__enter__.__code__
-    left, x = [0], device.empty((8,), "float32")
+    x, caught = device.empty((8,), "float32"), []
 
-    def trace(frame: Any, event: str, _: object) -> Any:
-        if frame.f_code is not code:
-            return None
-        if event == "line" and not cleans_up(frame):
-            left[0] -= 1
-            if left[0] == 0:
-                sys.settrace(None)
-                raise Injected
-        return trace
+    def capture(stream: Any, graph: Any) -> None:
+        try:
+            with stream.capture(into=graph):
+                x.fill(1, stream=stream)
+        except Injected as error:
+            caught.append(error)
 
-    before, place, nth = sys.gettrace(), state(), 0
-    while left[0] <= 0:
+    place, nth, hit = state(), 0, True
+    while hit:
         nth += 1
-        left[0] = nth
-        graph, caught = device.graph(), None
+        graph = device.graph()
         with device.stream() as stream:
-            sys.settrace(trace)
-            try:
-                with stream.capture(into=graph):
-                    x.fill(1, stream=stream)
-            except Injected as error:
-                caught = error
-            finally:
-                sys.settrace(before)
+            hit = interrupted(partial(capture, stream, graph), nth, code)
             put_back(place)
             graph.empty()
             graph.launch(stream)
             with stream.capture(into=graph):
                 x.fill(2, stream=stream)
-            del caught
+            caught.clear()
             gc.collect()
             owned.drain()
         graph.close()
