@@ -313,6 +313,21 @@ def test_a_pool_closed_with_memory_left(device):
     second.close()
 
 
+def test_a_pool_with_the_handle_of_one_that_was_destroyed_is_open(device, monkeypatch):
+    discarded = []
+
+    class Handles(set):
+        def discard(self, handle):
+            discarded.append(handle)
+            super().discard(handle)
+
+    device.context
+    monkeypatch.setattr(device._primary, "destroyed", Handles())
+    with device.memory_pool() as pool:
+        assert discarded == [pool.handle] and not device._primary.destroyed
+    assert device._primary.destroyed == set(discarded)
+
+
 def test_a_pool_is_an_owned_thing(device):
     pool = device.memory_pool()
     for refused in (copy.copy, copy.deepcopy, pickle.dumps):

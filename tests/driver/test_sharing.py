@@ -597,6 +597,32 @@ def test_memory_that_cannot_be_shared(device):
         device.event(timing=True).share()
 
 
+@pytest.mark.parametrize("how", ["closed", "dropped", "current"])
+def test_memory_of_a_pool_that_was_destroyed_cannot_be_shared(device, how):
+    """The driver does not get the handle of the pool, which may be that of another one by now."""
+    calls, pool, before = [], device.memory_pool(shareable=True), device.pool
+    with device.stream() as stream:
+        if how == "current":
+            device.pool = pool
+            memory = device.allocate(64, stream=stream)
+            device.pool = before
+        else:
+            memory = pool.allocate(64, stream=stream)
+        with memory.share():
+            pass
+        if how == "closed":
+            pool.close()
+        del pool
+        gc.collect()
+        module("ownership").drain()
+        with rawcuda.trace(lambda call: calls.append(getattr(call, "name", ""))):
+            with pytest.raises(rawcuda.Closed, match="its MemoryPool was closed.*Keep the pool open"):
+                memory.share()
+        assert "cuMemPoolExportToShareableHandle" not in calls
+        assert memory.fill(1).view()[:2].tolist() == [1, 1]
+        memory.close()
+
+
 def test_only_the_owner_shares(device, worker):
     event = device.event()
     with device.allocate(64) as memory, memory.share() as handle, event.share() as point:

@@ -7459,6 +7459,22 @@ CORRECTIONS = [
         new="",
         test="driver/test_launch.py::test_a_launch_keeps_no_stream_that_was_given_to_it",
     ),
+    Correction(
+        "a seventh reading",
+        "memory whose pool was destroyed is shared by the handle of the pool",
+        "gpu/processes/shared_memory.py",
+        old="        if pool in primary.destroyed:",
+        new="        if False:",
+        test="driver/test_sharing.py::test_memory_of_a_pool_that_was_destroyed_cannot_be_shared[dropped]",
+    ),
+    Correction(
+        "a seventh reading",
+        "a pool that gets the handle of one that was destroyed is taken for that one",
+        "gpu/core/handles.py",
+        old="        primary.destroyed.discard(lifetime.value)",
+        new="        pass",
+        test="driver/test_pool.py::test_a_pool_with_the_handle_of_one_that_was_destroyed_is_open",
+    ),
 ]
 
 

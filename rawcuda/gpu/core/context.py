@@ -92,6 +92,7 @@ class PrimaryContext:
     push, pop  the driver's functions for Current
     kept       our own modules, each loaded once. They hold this context, and are closed with it
     events     the events of points.py; pool: those that no one uses now. They are destroyed with the context
+    destroyed  the handles of memory pools that were destroyed, and are not those of other pools by now
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class PrimaryContext:
         "kept",
         "pool",
         "events",
+        "destroyed",
         "attributes",
         "_handle",
         "users",
@@ -122,6 +124,7 @@ class PrimaryContext:
         self.kept: dict[object, Any] = {}
         self.pool: list[Event] = []
         self.events: list[Event] = []
+        self.destroyed: set[int] = set()
         self.attributes: dict[object, Any] = {}  # constant facts about the device, for Device
         self._lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collection may run while it is held
 

@@ -159,6 +159,8 @@ def make(
         lifetime.give_away()
         raise
     owner._handle = lifetime.value
+    if kind is POOL:
+        primary.destroyed.discard(lifetime.value)
     if capturing and stream is not None:
         lifetime.capture = capture_number(primary.calls, arguments[-1])
     return lifetime
@@ -238,6 +240,8 @@ class Lifetime(Cell):  # type: ignore[misc]
     def _call(self) -> None:
         """Make the releasing call of the table."""
         call = getattr(self.primary.calls, self.kind.release)
+        if self.kind is POOL:  # memory from it may exist, and tells this handle
+            self.primary.destroyed.add(self.value)
         self.begun = True
         call(self)
 

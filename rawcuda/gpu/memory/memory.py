@@ -231,6 +231,7 @@ class Memory(Lender, Bytes):
         calls    cuIpcGetMemHandle, cuMemPoolExportToShareableHandle, cuMemPoolExportPointer,
                  cuMemExportToShareableHandle
         raises   ValueError   pinned or managed memory, or 0 bytes
+                 Closed       this memory, or the pool that it is from, is closed
                  Unsupported  memory of a pool, or a VirtualMemory, that was made without shareable=True
         """
         from ..processes.shared_memory import share_memory

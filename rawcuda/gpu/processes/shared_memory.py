@@ -17,7 +17,7 @@ import struct
 from ctypes import byref
 
 from ...driver import as_argument
-from ...errors import unsupported
+from ...errors import Closed, unsupported
 from ...headers import cuda_h
 from ..core.handles import IPC_MEMORY, POOL, POOLED
 from ..core.reservation import NO_FLAGS, Piece, Reservation, granularity
@@ -82,6 +82,11 @@ def _export(memory: Memory, address: int, nbytes: int, descriptors: list[int]) -
 
     pool, by_descriptor = ask(_POOL), ask(_HANDLE_TYPES) & 1
     if pool and by_descriptor:
+        if pool in primary.destroyed:
+            raise Closed(
+                f"{memory!r} cannot be shared: its MemoryPool was closed, or nothing has kept it. Keep the pool open "
+                "as long as you share memory from it, or share a copy"
+            )
         base, _ = _range(primary, address)
         data, descriptor = cuda_h.CUmemPoolPtrExportData(), ctypes.c_int(-1)
         calls.cuMemPoolExportPointer(byref(data), as_argument(base))
