@@ -32,10 +32,14 @@ def code(managed: bool) -> str:
 
 
 def lent(device: Any, kind: str, where: str) -> tuple[Any, Any]:
-    """Return an owner and memory that it lends: a variable of a module or a library, or a part of a Memory."""
-    if kind == "memory":
+    """Return an owner and memory that it lends: a variable of a module or a library, or a part of a Memory.
+
+    In the case of "view", the memory is borrowed from a view of the Memory.
+    """
+    if kind in ("memory", "view"):
         owner = device.allocate(4 * COUNT, kind=where)
-        return owner, rawcuda.Memory.borrow(device, owner.ptr, owner.nbytes, kind=where, owner=owner)
+        shown = owner if kind == "memory" else owner.view()[:]
+        return owner, rawcuda.Memory.borrow(device, owner.ptr, owner.nbytes, kind=where, owner=shown)
     text = code(where == "managed")
     if kind == "module":
         owner = device.load(text)
@@ -53,7 +57,15 @@ def taken(device: Any, where: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "kind, where", [("module", "managed"), ("library", "managed"), ("memory", "managed"), ("memory", "pinned")]
+    "kind, where",
+    [
+        ("module", "managed"),
+        ("library", "managed"),
+        ("memory", "managed"),
+        ("memory", "pinned"),
+        ("view", "managed"),
+        ("view", "pinned"),
+    ],
 )
 def test_an_export_keeps_the_bytes_after_the_close_of_their_owner(device: Any, kind: str, where: str, way: str) -> None:
     owner, memory = lent(device, kind, where)
@@ -74,7 +86,15 @@ def test_an_export_keeps_the_bytes_after_the_close_of_their_owner(device: Any, k
 
 @pytest.mark.parametrize("end", ["close", "reset"])
 @pytest.mark.parametrize(
-    "kind, where", [("module", "device"), ("module", "managed"), ("library", "device"), ("memory", "device")]
+    "kind, where",
+    [
+        ("module", "device"),
+        ("module", "managed"),
+        ("library", "device"),
+        ("memory", "device"),
+        ("view", "device"),
+        ("view", "pinned"),
+    ],
 )
 def test_a_view_is_closed_with_the_owner_of_the_bytes(device: Any, kind: str, where: str, end: str) -> None:
     owner, memory = lent(device, kind, where)

@@ -7475,6 +7475,14 @@ CORRECTIONS = [
         new="        pass",
         test="driver/test_pool.py::test_a_pool_with_the_handle_of_one_that_was_destroyed_is_open",
     ),
+    Correction(
+        "a seventh reading",
+        "memory that is borrowed from a view is open after the close of the bytes",
+        "gpu/memory/memory.py",
+        old="            lender = owner._owner  # what",
+        new="            pass  # what",
+        test="driver/test_lenders.py::test_a_view_is_closed_with_the_owner_of_the_bytes[view-device-close]",
+    ),
 ]
 
 

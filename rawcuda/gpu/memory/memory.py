@@ -117,7 +117,8 @@ class Memory(Lender, Bytes):
     def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: object = None) -> Memory:
         """Return a Memory over bytes of another owner, which close() does not free.
 
-        owner   kept alive as long as this Memory; if it is ours, what is pending on its bytes is pending on these, too
+        owner   kept alive as long as this Memory. If it is ours, such as a Memory or a view of one, this Memory is
+                closed with it, and what is pending on its bytes is pending on these, too
         raises  ValueError  an unknown kind, or an impossible address or size
         """
         as_choice("kind", kind, _KINDS)
@@ -132,10 +133,13 @@ class Memory(Lender, Bytes):
         borrowed._describe(device, nbytes, kind, None)
         if isinstance(owner, Memory) or isinstance(owner, Description) and is_lasting(owner.stream):
             borrowed.stream = owner.stream
-        borrowed._keeps = owner
+        lender = owner
+        if isinstance(owner, Description) and isinstance(owner._owner, Lender):
+            lender = owner._owner  # what a view shows belongs to its Memory
+        borrowed._keeps = lender
         borrowed._own(address, None)
-        if isinstance(owner, Lender):
-            owner._lend(borrowed)
+        if isinstance(lender, Lender):
+            lender._lend(borrowed)
         return borrowed
 
     def _describe(self, device: Any, nbytes: int, kind: str, stream: object) -> None:
