@@ -627,3 +627,31 @@ def test_copies_of_memory_of_a_pool_that_gives_the_device_no_access(pair, kind):
             two.graph().copy(there.T, rows)
         with pytest.raises(errors.InvalidUse, match="whose pool gives the device no access"), stream.capture():
             there.T.copy_from(rows, stream=stream)
+
+
+ALONE = """
+import sys
+from tests.subject import rawcuda
+device, = rawcuda.devices()
+try:
+    pool = device.memory_pool(kind="pinned")
+except (rawcuda.Unsupported, rawcuda.SymbolNotFound) as error:
+    print("right")
+    sys.exit()
+rows = pool.allocate(4096).fill(3).view("uint32").reshape(32, 32)
+target = device.zeros((32, 32), "uint32")
+device.synchronize()
+pool.set_access(device, "none")
+rawcuda.copy(target.T, rows)
+assert target.tolist() == [[0x03030303] * 32] * 32
+rawcuda.copy(rows, target.fill(7).T)
+device.synchronize()
+assert rows.tolist() == [[7] * 32] * 32
+print("right")
+"""
+
+
+def test_copies_of_memory_of_a_pool_that_gives_the_only_device_no_access(python):
+    """The kernel that copied it ended the context."""
+    result = python(ALONE, env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert result.stdout == "right\n", result.stderr

@@ -7483,6 +7483,14 @@ CORRECTIONS = [
         new="            pass  # what",
         test="driver/test_lenders.py::test_a_view_is_closed_with_the_owner_of_the_bytes[view-device-close]",
     ),
+    Correction(
+        "a seventh reading",
+        "a strided copy of page-locked memory to which the only device has no access ends the context",
+        "gpu/copies/device_copy.py",
+        old='    if "host" not in kinds:\n        target, source = _seen',
+        new='    if "host" not in kinds and not device.is_alone:\n        target, source = _seen',
+        test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_only_device_no_access",
+    ),
 ]
 
 

@@ -163,7 +163,7 @@ def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handl
     if _copy_pitched(walk, kinds, device, handle):
         return
     target, source = kinds
-    if "host" not in kinds and not device.is_alone:
+    if "host" not in kinds:
         target, source = _seen(target, walk.target, device, 3), _seen(source, walk.source, device, 1)
         if "host" in (target, source):
             refuse_capture(device, handle, "the CPU copies page-locked memory whose pool gives the device no access")
