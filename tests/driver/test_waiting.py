@@ -99,6 +99,23 @@ def test_a_wait_with_a_time_limit(device):
         asyncio.run(_await(stream))
 
 
+@pytest.mark.parametrize("kind", ["stream", "event"])
+@pytest.mark.parametrize("way", ["timeout", "await"])
+def test_nothing_waits_after_the_query_that_says_that_all_is_done(device, kind, way):
+    """Another thread may have queued work since, for which a wait would have no limit and block the event loop."""
+    stream = device.stream()
+    busy(stream)
+    thing = stream if kind == "stream" else stream.record()
+    heard = []
+    with rawcuda.trace(heard):
+        if way == "timeout":
+            thing.synchronize(timeout=60)
+        else:
+            asyncio.run(_await(thing))
+    names = {event.name for event in heard}
+    assert f"cu{kind.title()}Query" in names and f"cu{kind.title()}Synchronize" not in names
+
+
 async def _await(thing):
     await thing
 

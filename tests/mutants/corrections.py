@@ -7491,6 +7491,22 @@ CORRECTIONS = [
         new='    if "host" not in kinds and not device.is_alone:\n        target, source = _seen',
         test="driver/test_peers.py::test_copies_of_memory_of_a_pool_that_gives_the_only_device_no_access",
     ),
+    Correction(
+        "a seventh reading",
+        "a wait with a time limit waits without a limit for what another thread queues at its end",
+        "gpu/streams/waiting.py",
+        old="    while not thing.query():\n        left",
+        new="    while not thing.query() or thing.synchronize():\n        left",
+        test="driver/test_waiting.py::test_nothing_waits_after_the_query_that_says_that_all_is_done[timeout-stream]",
+    ),
+    Correction(
+        "a seventh reading",
+        "a wait in asyncio blocks the event loop for what another thread queues at its end",
+        "gpu/streams/waiting.py",
+        old="    while not thing.query():\n        await",
+        new="    while not thing.query() or thing.synchronize():\n        await",
+        test="driver/test_waiting.py::test_nothing_waits_after_the_query_that_says_that_all_is_done[await-stream]",
+    ),
 ]
 
 

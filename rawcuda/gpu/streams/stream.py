@@ -85,6 +85,7 @@ class Stream(StreamHandle):
     priority     a lower number is a higher priority; 0 is the default; values outside the device's range are clamped
     nonblocking  False: work in this stream and in the legacy default stream wait for each other
     calls        cuStreamCreateWithPriority, cuStreamDestroy_v2
+    Why long     whatever is queued on a stream is queued by a method of it; most only say what a lower module does
     """
 
     __slots__ = ()
@@ -170,10 +171,15 @@ class Stream(StreamHandle):
             from .waiting import wait_until
 
             wait_until(self, timeout)
-            return
-        if capturing:
-            self._refuse_wait("Stream.synchronize()")
-        self._calls.cuStreamSynchronize(self._argument or self._prepare())
+        else:
+            if capturing:
+                self._refuse_wait("Stream.synchronize()")
+            self._calls.cuStreamSynchronize(self._argument or self._prepare())
+        if retained or dropped or failed:
+            self._after_wait()
+
+    def _after_wait(self) -> None:
+        """Release what finished work used, and raise what a function of this stream has raised."""
         if retained:
             sweep(now=True)
         if dropped:
@@ -192,8 +198,8 @@ class Stream(StreamHandle):
         """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
         from .waiting import awaited
 
-        waiting: Generator[Any, None, None] = awaited(self).__await__()
-        return waiting
+        yield from awaited(self).__await__()
+        self._after_wait()
 
     def query(self) -> bool:
         """Tell whether all work on this stream is done.

@@ -2,6 +2,7 @@
 
 What it is   `awaited`, a coroutine, and `wait_until`, a loop. Both poll, at intervals that grow from 50 microseconds to
              10 milliseconds. No thread is needed, and a wait that is cancelled or interrupted leaves nothing behind.
+             After the query that says so, nothing waits any more: another thread may have queued work since.
 Source       CUDA Driver API, cuStreamQuery, cuEventQuery: they raise what the device raised
 Read next    stream.py
 """
@@ -21,14 +22,13 @@ _SHORTEST, _LONGEST = 5e-5, 1e-2  # seconds between two queries
 
 
 async def awaited(thing: Stream | Event) -> None:
-    """Wait for a stream or an event in an event loop of asyncio; it raises what synchronize() would raise."""
+    """Wait for a stream or an event in an event loop of asyncio."""
     from asyncio import sleep
 
     delay = 0.0
     while not thing.query():
         await sleep(delay)
         delay = min(2 * delay or _SHORTEST, _LONGEST)
-    thing.synchronize()  # it does not wait any more
 
 
 def wait_until(thing: Stream | Event, timeout: object) -> None:
@@ -52,4 +52,3 @@ def wait_until(thing: Stream | Event, timeout: object) -> None:
             )
         sleep(min(delay, left))
         delay = min(2 * delay or _SHORTEST, _LONGEST)
-    thing.synchronize()
