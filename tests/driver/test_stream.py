@@ -409,3 +409,40 @@ def test_capture_modes(device, mode, elsewhere, here):
             for address in freed:
                 rawcuda.cu.cuMemFree_v2(address)
     assert ("elsewhere" in refused, "here" in refused) == (elsewhere, here)
+
+
+def test_memory_is_not_freed_before_the_work_that_is_queued_after_detach(device):
+    """The stream exists after detach(), and others use it."""
+    stream, result = device.stream(), device.allocate(1 << 20, kind="pinned").fill(0)
+    memory = device.allocate(1 << 20, stream=stream)
+    handle = stream.detach()
+    with pytest.raises(errors.Closed):
+        stream.detach()
+    other = rawcuda.Stream.from_handle(handle)
+    memory.fill(7, stream=other)
+    result.copy_from(memory, stream=other)
+    heard = []
+    with rawcuda.trace(heard):
+        memory.close()
+    made = [event.name for event in heard if hasattr(event, "name")]
+    assert made.index("cuCtxSynchronize") < made.index("cuMemFree_v2")
+    other.synchronize()
+    assert set(result.view().tolist()) == {7}
+    with device.current():
+        rawcuda.cu.cuStreamDestroy_v2(rawcuda.cu.CUstream(handle))
+
+
+def test_what_was_written_before_detach_is_waited_for_in_a_capture(device):
+    """A wait for the device would break the capture; the end of that work is known."""
+    stream, other = device.stream(), device.stream()
+    memory, target = device.allocate(64).fill(7, stream=stream), device.zeros(64, "uint8")
+    device.synchronize()
+    memory.fill(8, stream=stream)
+    handle = stream.detach()
+    with other.capture() as graph:
+        target.copy_from(memory, stream=other)
+    graph.launch(other)
+    other.synchronize()
+    assert set(target.tolist()) == {8}
+    with device.current():
+        rawcuda.cu.cuStreamDestroy_v2(rawcuda.cu.CUstream(handle))

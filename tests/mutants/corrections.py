@@ -7507,6 +7507,22 @@ CORRECTIONS = [
         new="    while not thing.query() or thing.synchronize():\n        await",
         test="driver/test_waiting.py::test_nothing_waits_after_the_query_that_says_that_all_is_done[await-stream]",
     ),
+    Correction(
+        "a seventh reading",
+        "memory of a stream that was given away by detach() is freed before the work that others queue there",
+        "gpu/core/stream_arguments.py",
+        old='return None if hasattr(self, "_given") else self.last()',
+        new="return self.last()",
+        test="driver/test_stream.py::test_memory_is_not_freed_before_the_work_that_is_queued_after_detach",
+    ),
+    Correction(
+        "a seventh reading",
+        "after detach() of a stream, a capture forbids the wait for what was written on it",
+        "gpu/memory/ordering.py",
+        old="end = stream.last() if",
+        new="end = stream.end() if",
+        test="driver/test_stream.py::test_what_was_written_before_detach_is_waited_for_in_a_capture",
+    ),
 ]
 
 

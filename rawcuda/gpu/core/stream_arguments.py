@@ -110,11 +110,12 @@ class InContext(Owned):
 class StreamHandle(InContext):
     """The part of a stream that is needed to queue work on it."""
 
-    __slots__ = ("_end", "_owner", "_number")
+    __slots__ = ("_end", "_owner", "_number", "_given")
 
     _number: int  # the handle, also after close()
     _owner: Any  # of a borrowed handle: keeps the stream alive
-    _end: Point | None  # the end of its work after close(), if that could be recorded
+    _end: Point | None  # the end of its work at close() or detach(), if that could be recorded
+    _given: bool  # set by detach(): others may go on to queue work
 
     def _create(self, device: object, kind: Any, arguments: tuple[Any, ...]) -> Any:
         super()._create(device, kind, arguments)
@@ -135,8 +136,22 @@ class StreamHandle(InContext):
         return as_argument(handle)
 
     def end(self) -> Point | None:
-        """Return the point at the end of a closed stream's work, or None if it is not known."""
+        """Return the point at the end of a closed stream's work, or None if it is not known, as after detach()."""
+        return None if hasattr(self, "_given") else self.last()
+
+    def last(self) -> Point | None:
+        """Return the point at the end of the work that was queued by this closed stream, or None if it is not known."""
         return getattr(self, "_end", None)  # (another thread may be closing the stream now)
+
+    def detach(self) -> int:
+        """Return the handle and give up its ownership: the caller must release it.
+
+        Memory that was allocated on this stream is freed after all work of its device, since more work may be queued.
+        raises  Closed   after close() or detach()
+        """
+        self.handle  # raises Closed
+        self._given = True
+        return super().detach()
 
     def _closing(self) -> None:
         release, primary = self._release, self._primary
@@ -451,5 +466,5 @@ class Ordering:
     def end(self) -> Point | None:
         """Return the point at the end of a closed stream's work, or None if it is not known."""
         if isinstance(self.given, StreamHandle):
-            return self.given.end()
+            return self.given.last()  # (a wait for the context of the memory does not replace it on another device)
         return None

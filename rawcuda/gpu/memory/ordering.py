@@ -183,7 +183,7 @@ def _finish_closed(stream: StreamHandle | Foreign) -> None:
 
     calls   cuEventSynchronize
     """
-    end = stream.end() if isinstance(stream, StreamHandle) else None
+    end = stream.last() if isinstance(stream, StreamHandle) else None
     if end is None:
         synchronize_contexts()
     else:
