@@ -97,6 +97,9 @@ def invalidate() -> None:
 # The pending releases: of objects that were collected without close(), and those that close() could not make at once.
 dropped: deque[Release | Asked] = deque()
 _first = deque.popleft
+# A release may be refused as long as a capture goes on, in which nearly each of our calls drains. So one drain() ends
+# after this number of refusals, and the next one goes on with others: these are put at the end.
+_MOST_REFUSED = 16
 # Not empty in a child of fork(): the handles belong to the parent, and the driver does not work here.
 forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
@@ -144,7 +147,7 @@ def drain() -> None:
     try:
         # A listener of a trace may drop something in each release, so the number of releases is limited.
         for _ in range(len(dropped) + 100):
-            if not dropped:
+            if not dropped or len(later) == _MOST_REFUSED:
                 break
             later.extend(map(_first, (dropped,)))  # one call of a C function, which no interrupt divides
             release = later[-1]

@@ -7523,6 +7523,14 @@ CORRECTIONS = [
         new="end = stream.end() if",
         test="driver/test_stream.py::test_what_was_written_before_detach_is_waited_for_in_a_capture",
     ),
+    Correction(
+        "a seventh reading",
+        "each call tries again all releases that a capture forbids",
+        "ownership.py",
+        old=" or len(later) == _MOST_REFUSED:\n",
+        new=":\n",
+        test="null/test_owned.py::test_what_is_refused_costs_each_drain_little",
+    ),
 ]
 
 

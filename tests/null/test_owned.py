@@ -210,6 +210,32 @@ def test_a_release_that_raises_is_told_once():
         assert (defective in done) is again and not owned.dropped
 
 
+def test_what_is_refused_costs_each_drain_little(log):
+    """A thousand arrays that a capture does not let go made each call that drains a thousand times slower."""
+
+    class Refused:
+        def __init__(self, number):
+            self.number = number
+
+        def release(self, late):
+            log.append(self.number)
+            return may
+
+    may = False
+    owned.dropped.extend(map(Refused, range(1000)))
+    for _ in range(50):
+        owned.drain()
+    assert len(log) == 50 * 16 and len(set(log)) == 50 * 16  # each is tried again only after all the others
+    Thing(last := [])
+    for _ in range(1000 // 16 + 1):
+        owned.drain()
+    assert last == [(7, True)] and len(owned.dropped) == 1000
+    log.clear()
+    may = True
+    owned.drain()
+    assert sorted(log) == list(range(1000)) and not owned.dropped
+
+
 def test_every_token_becomes_false_if_two_threads_made_one_at_once():
     first, second = owned.token(), [True]
     owned.tokens.append(second)  # as another thread does in token(), if both find the list empty
