@@ -106,6 +106,20 @@ def test_a_run_and_a_box_are_one_call_without_a_wait(device, other):
         assert target.tolist() == [[1.0] * 8] * 4
 
 
+def test_a_copy_leaves_the_exceptions_of_functions_to_the_next_synchronization(device, other):
+    """A copy between two layouts waits, but is no synchronization: it raised what a function of a graph had raised."""
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            stream.call(lambda: 1 / 0)
+        graph.launch(stream)
+        stream.record().synchronize()
+        source, target = device.zeros((4, 6, 8), "int32").fill(7), other.empty((8, 6, 4), "int32")
+        target.T.copy_from(source)
+        with pytest.raises(ZeroDivisionError):
+            stream.synchronize()
+        assert target[0, 0].tolist() == [7] * 4
+
+
 def test_default_streams_wait_for_each_other(device, other):
     """What was queued on the default streams of both devices comes before, what is queued later comes after."""
     source, target = device.empty((1000,), "uint8"), other.empty((1000,), "uint8")

@@ -7531,6 +7531,14 @@ CORRECTIONS = [
         new=":\n",
         test="null/test_owned.py::test_what_is_refused_costs_each_drain_little",
     ),
+    Correction(
+        "a seventh reading",
+        "a copy between two devices raises what a function of a graph has raised",
+        "gpu/copies/peer_copy.py",
+        old="        to.calls.cuStreamSynchronize(queue_of(receiving))",
+        new="        receiving.synchronize()",
+        test="driver/test_copy_peer.py::test_a_copy_leaves_the_exceptions_of_functions_to_the_next_synchronization",
+    ),
 ]
 
 

@@ -82,4 +82,4 @@ def _copy_packed(walk: Walk, to: Any, of: Any, stream: Any) -> None:
         run_kernel(
             Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, second.ptr, packed), to, receiving.handle
         )
-        receiving.synchronize()
+        to.calls.cuStreamSynchronize(queue_of(receiving))  # (synchronize() raises what functions of graphs have raised)
