@@ -432,6 +432,19 @@ def test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function(pyth
     assert result.stdout == "[True, True, True] [1024.0]\n" and not result.returncode, result
 
 
+class Compared:
+    """An exporter whose comparison has no truth value, as that of an array."""
+
+    __hash__ = None
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = dict(array.__cuda_array_interface__)
+        self.array = array
+
+    def __eq__(self, other):
+        raise AssertionError("nobody compares it")
+
+
 @pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("whose", ["ours", "theirs", "none"])
 def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch):
@@ -448,12 +461,15 @@ def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch
     def refuse(*arguments):
         raise error
 
+    target, compared = device.zeros(4, "int32"), Compared(device.zeros(4, "int32"))
     with device.stream() as stream, device.current():
         graph = cuda_h.CUgraph()
         if whose == "theirs":
             rawcuda.cu.cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), 1)
         monkeypatch.setitem(vars(device._primary.calls), "cuLaunchHostFunc", refuse)
         with stream.capture() if whose == "ours" else contextlib.nullcontext():
+            if whose == "ours":  # what the graph keeps comes first
+                target.copy_from(compared, stream=stream)
             with pytest.raises(errors.InvalidUse):
                 stream.call(function)
             del function

@@ -7539,6 +7539,14 @@ CORRECTIONS = [
         new="        receiving.synchronize()",
         test="driver/test_copy_peer.py::test_a_copy_leaves_the_exceptions_of_functions_to_the_next_synchronization",
     ),
+    Correction(
+        "a seventh reading",
+        "a call of a function that the driver refuses in a capture compares what the graph keeps",
+        "gpu/core/host_functions.py",
+        old="        made.function, made.arguments = _no_call, ()",
+        new="        if captured is not None:\n            kept.remove(made)",
+        test="driver/test_host_functions.py::test_a_call_that_the_driver_refuses_keeps_nothing[ours]",
+    ),
 ]
 
 

@@ -144,7 +144,7 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
     captured = capture_number(stream._calls, queue)
     if captured is None:
         number = next(_numbers)
-        _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
+        made = _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
     else:  # (in a capture of other software, we are not told when the graph is destroyed)
         number, made = _in_graph(function, arguments)
         noted = capturing.get(captured)
@@ -154,8 +154,7 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))
     except (CudaError, ValueError):  # after an interrupt, the function may be queued
         _calls.pop(number, None)
-        if captured is not None:
-            kept.remove(made)
+        made.function, made.arguments = _no_call, ()  # (to remove it from `kept` would call the == of others there)
         raise
 
 
