@@ -238,3 +238,25 @@ def test_a_long_chain_of_borrowers_is_closed_with_its_owner(device: Any) -> None
     chain[0].close()
     assert all(memory.closed for memory in chain)
     assert exported.tolist() == [5] * 8  # the bytes are kept
+
+
+def test_borrowers_that_are_equal_are_two(device: Any) -> None:
+    """A subclass may define its comparison: the second borrower was not closed, and its export kept no bytes."""
+
+    class Named(rawcuda.Memory):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Named) and self.nbytes == other.nbytes
+
+        def __hash__(self) -> int:
+            return self.nbytes
+
+    owner = device.allocate(2 * COUNT, kind="pinned").fill(5)
+    device.synchronize()
+    parts = [Named.borrow(device, owner.ptr + at, COUNT, kind="pinned", owner=owner) for at in (0, COUNT)]
+    exported = numpy.from_dlpack(parts[1].view())
+    owner.close()
+    assert [part.closed for part in parts] == [True, True]
+    taken(device, "pinned")
+    assert set(exported.tolist()) == {5}

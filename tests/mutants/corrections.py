@@ -7547,6 +7547,14 @@ CORRECTIONS = [
         new="        if captured is not None:\n            kept.remove(made)",
         test="driver/test_host_functions.py::test_a_call_that_the_driver_refuses_keeps_nothing[ours]",
     ),
+    Correction(
+        "a seventh reading",
+        "of two borrowers that are equal, only one is closed with the owner",
+        "gpu/core/leases.py",
+        old="    __eq__, __hash__ = object.__eq__, object.__hash__\n",
+        new="",
+        test="driver/test_lenders.py::test_borrowers_that_are_equal_are_two",
+    ),
 ]
 
 

@@ -34,6 +34,13 @@ class Lease:
         self.memory, self.ends = memory, []
 
 
+class _Borrower(ref):  # type: ignore[type-arg]
+    """A weak reference to a borrower, which equals only itself: a subclass of Memory may define when two are equal."""
+
+    __slots__ = ()
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
 class Lender(Owned):
     """An owner of bytes that other objects borrow: they are closed with it, and their leases keep the bytes."""
 
@@ -45,7 +52,7 @@ class Lender(Owned):
     def _lend(self, borrower: Lender) -> None:
         """Close an object with this owner; raises Closed after close()."""
         there = self._borrowers
-        there[ref(borrower, there.pop)] = None
+        there[_Borrower(borrower, there.pop)] = None
         self.handle  # tested after the borrower was added; close() looks for borrowers afterwards
 
     def _borrowed(self) -> list[Lender]:
