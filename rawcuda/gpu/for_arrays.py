@@ -21,6 +21,7 @@ from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
+from .core.points import finish_context
 from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, noted_form, queue_of, settled
 from .devices.device import Device
 from .memory.ordering import (
@@ -210,7 +211,7 @@ def _wait(made: Any, pending: int, using: int) -> None:
         return
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
         for primary in contexts_of(made) or [some_context()]:
-            Device(primary.ordinal).synchronize()
+            synchronize_device(primary.ordinal)
     else:
         follow_each(contexts_of(made) or [some_context()], using, pending)
 
@@ -281,7 +282,9 @@ def synchronize_device(ordinal: int) -> bool:
     """Wait for all work on a device; return False if no driver is in use."""
     if not driver.is_loaded():
         return False
-    Device(ordinal).synchronize()
+    device = Device(ordinal)
+    device.context
+    finish_context(device._primary, "Device.synchronize()")  # (which would also raise what functions have raised)
     return True
 
 

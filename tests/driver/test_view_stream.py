@@ -390,6 +390,19 @@ def test_5_15_before_version_3_nobody_says_what_pends(device, two, version):
     assert watched.order == []
 
 
+def test_a_view_that_waits_for_the_device_leaves_the_exceptions_of_functions(device):
+    """It is no synchronization: the exception of a function of a graph belongs to the next one."""
+    v = made(device)
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            stream.call(lambda: 1 / 0)
+        graph.launch(stream)
+        stream.record().synchronize()
+        assert view(interface(v, version=2)).tolist() == v.tolist()
+        with pytest.raises(ZeroDivisionError):
+            stream.synchronize()
+
+
 def test_5_11_5_14_what_we_export(device, two):
     v = made(device)
     for stream, said in (

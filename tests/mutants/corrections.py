@@ -7555,6 +7555,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_lenders.py::test_borrowers_that_are_equal_are_two",
     ),
+    Correction(
+        "a seventh reading",
+        "a view of an array that names no stream raises what a function of a graph has raised",
+        "gpu/for_arrays.py",
+        old='    device.context\n    finish_context(device._primary, "Device.synchronize()")',
+        new="    device.synchronize()",
+        test="driver/test_view_stream.py::test_a_view_that_waits_for_the_device_leaves_the_exceptions_of_functions",
+    ),
 ]
 
 
