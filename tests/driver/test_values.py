@@ -192,15 +192,30 @@ def test_bad_places_and_values(device, where, value, error, words):
         assert stream.query() is True, "something was queued"
 
 
+def test_bits_may_be_an_int_of_numpy(device):
+    """The width of a value was computed with it, and overflowed."""
+    numpy = pytest.importorskip("numpy")
+    with device.stream() as stream, device.allocate(16) as memory:
+        memory.fill(0, stream=stream)
+        stream.write_value(memory, -2, bits=numpy.int64(64))
+        stream.write_value(memory.ptr + 8, 3, bits=numpy.uint8(32))
+        stream.synchronize()
+        assert memory.view("int64").tolist() == [-2, 3]
+
+
 def test_other_bad_arguments(device):
     flag = device.empty(1, "uint32")
     with device.stream() as stream:
         for how in (">", "", None, 0, "EQ"):
             with pytest.raises(ValueError, match="a condition is one of"):
                 stream.wait_value(flag, 1, how)
-        for bits in (16, 64, "32"):
+        for bits in (16, 64):
             with pytest.raises(ValueError, match="bits="):
                 stream.wait_value(flag, 1, bits=bits)
+        for place in (flag, flag.ptr):
+            for bits in ("32", 32.0, True):
+                with pytest.raises(TypeError, match="bits must be an int"):
+                    stream.wait_value(place, 1, bits=bits)
         with pytest.raises(rawcuda.ProtocolError, match="read-only"):
             stream.write_value(rawcuda.view(flag, writable=False), 1)
         for batch in (

@@ -7563,6 +7563,14 @@ CORRECTIONS = [
         new="    device.synchronize()",
         test="driver/test_view_stream.py::test_a_view_that_waits_for_the_device_leaves_the_exceptions_of_functions",
     ),
+    Correction(
+        "a seventh reading",
+        "an int of NumPy for the bits of a value overflows",
+        "gpu/streams/stream_values.py",
+        old='        bits = as_int("bits", bits)\n',
+        new="",
+        test="driver/test_values.py::test_bits_may_be_an_int_of_numpy",
+    ),
 ]
 
 

@@ -145,8 +145,10 @@ def _place(stream: StreamHandle, where: object, value: object, bits: int | None,
 
     needed  the access of the device: 1 to read, 3 to write
     """
-    if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
-        raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
+    if bits is not None:
+        bits = as_int("bits", bits)
+        if bits not in (32, 64):
+            raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
     # (arrays of other libraries have __index__, too, and NumPy's numbers are exporters)
     if hasattr(type(where), "__index__") and not hasattr(type(where), "__setitem__") and not isinstance(where, bool):
