@@ -345,6 +345,24 @@ def test_a_pool_is_an_owned_thing(device):
     assert "cuMemPoolCreate" in calls and "cuMemPoolDestroy" in calls
 
 
+@pytest.mark.parametrize("kind", ["device", "pinned", "managed"])
+def test_which_device_is_asked_about(device, kind):
+    class Ordinal:  # as an int of NumPy is
+        def __index__(self):
+            return 0
+
+    with device.allocate(64, kind=kind) as memory:
+        assert (
+            memory.is_accessible_from(device) and memory.is_accessible_from(0) and memory.is_accessible_from(Ordinal())
+        )
+        for wrong in (99, -1):
+            with pytest.raises(ValueError, match=f"there is no device {wrong}"):
+                memory.is_accessible_from(wrong)
+        for wrong in (True, "cuda", None, 0.0):
+            with pytest.raises(TypeError, match="a device must be a Device"):
+                memory.is_accessible_from(wrong)
+
+
 def test_access_of_another_device(device, pool, other):
     with pool.allocate(400) as memory, other.load(kernels.ADD) as code, other.stream() as stream:
         memory.view("float32").fill(1)

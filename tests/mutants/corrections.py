@@ -7571,6 +7571,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_values.py::test_bits_may_be_an_int_of_numpy",
     ),
+    Correction(
+        "a seventh reading",
+        "memory is accessible from a device that does not exist",
+        "gpu/memory/memory.py",
+        old="ordinal_from(device)) != 0",
+        new="device if type(device) is int else ordinal_from(device)) != 0",
+        test="driver/test_pool.py::test_which_device_is_asked_about[pinned]",
+    ),
 ]
 
 

@@ -288,8 +288,11 @@ class Memory(Lender, Bytes):
 
         device  a Device or its ordinal
         calls   cuPointerGetAttribute
+        raises  ValueError  there is no such device
         """
-        return self._access_from(device if type(device) is int else _ordinal_of(device)) != 0
+        from ..core.locations import ordinal_from
+
+        return self._access_from(ordinal_from(device)) != 0
 
     def _access_from(self, ordinal: int) -> int:
         """Return the access of a device: 0, 1 to read, 3 to read and write."""
@@ -551,12 +554,6 @@ class _ReadOnlyMemory(_RegisteredMemory):
 
 _RegisteredMemory.__name__ = _ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 _CLASSES: dict[str, type[Memory]] = {"device": Memory, "pinned": Memory, "managed": ManagedMemory}
-
-
-def _ordinal_of(device: object) -> int:
-    if not is_device(device):
-        raise TypeError(f"a device must be a Device, not {a_kind(device)}")
-    return device.ordinal
 
 
 def allocate(device: object, nbytes: int, kind: str = "device", stream: object = None) -> Memory:
