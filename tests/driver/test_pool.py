@@ -363,6 +363,36 @@ def test_which_device_is_asked_about(device, kind):
                 memory.is_accessible_from(wrong)
 
 
+def test_a_page_locked_pool_may_give_its_own_device_no_access(device):
+    """A kernel node that copied it, and a value that was written there, ended the context."""
+    try:
+        pool = device.memory_pool(kind="pinned")
+    except (errors.Unsupported, errors.SymbolNotFound) as error:
+        pytest.skip(str(error))
+    with pool.allocate(4096) as memory, device.stream() as stream:
+        words = memory.fill(3).view("uint32").reshape(32, 32)
+        device.synchronize()
+        target, graph = device.zeros((32, 32), "uint32"), device.graph()
+        assert memory.is_accessible_from(device)
+        pool.set_access(device, "none")
+        assert not memory.is_accessible_from(device) and not memory.is_accessible_from(device.ordinal)
+        for use in (
+            lambda: graph.copy(target.T, words),
+            lambda: graph.fill(words[:, ::2], 3),
+            lambda: stream.write_value(words[0, 0], 1),
+            lambda: stream.wait_value(words[0, 0], 1),
+        ):
+            with pytest.raises(ValueError, match=r': (call )?its pool\.set_access\(Device\(0\), "readwrite"\)'):
+                use()
+        pool.set_access(device, "read")
+        graph.copy(target.T, words)
+        with pytest.raises(ValueError, match="cannot write memory of device 0: call its pool"):
+            graph.copy(words, target.T)
+        graph.launch(stream)
+        stream.synchronize()
+        assert target.tolist() == [[0x03030303] * 32] * 32
+
+
 def test_access_of_another_device(device, pool, other):
     with pool.allocate(400) as memory, other.load(kernels.ADD) as code, other.stream() as stream:
         memory.view("float32").fill(1)

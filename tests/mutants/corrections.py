@@ -7579,6 +7579,14 @@ CORRECTIONS = [
         new="device if type(device) is int else ordinal_from(device)) != 0",
         test="driver/test_pool.py::test_which_device_is_asked_about[pinned]",
     ),
+    Correction(
+        "a seventh reading",
+        "page-locked memory is accessible from its own device, to which its pool gives no access",
+        "gpu/memory/memory.py",
+        old='        if ordinal != own or self.kind != "device":',
+        new="        if ordinal != own:",
+        test="driver/test_pool.py::test_a_page_locked_pool_may_give_its_own_device_no_access",
+    ),
 ]
 
 

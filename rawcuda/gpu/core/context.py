@@ -540,9 +540,10 @@ def check_reach(worker: Any, word: str, thing: Any, side: Side, needed: int = 3)
     else:
         remedy = access_remedy(working.ordinal, there, thing.ptr)
     what = "write" if access else "access"
+    instead = "" if working.ordinal == there else f"give a {word} of device {there}, or "
     raise ValueError(
-        f"{worker!r} belongs to device {working.ordinal}, which cannot {what} memory of device {there}: give a "
-        f"{word} of device {there}, or call {remedy} first"
+        f"{worker!r} belongs to device {working.ordinal}, which cannot {what} memory of device {there}: {instead}call "
+        f"{remedy} first"
     )
 
 

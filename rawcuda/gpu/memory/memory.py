@@ -296,13 +296,14 @@ class Memory(Lender, Bytes):
 
     def _access_from(self, ordinal: int) -> int:
         """Return the access of a device: 0, 1 to read, 3 to read and write."""
-        if ordinal != self._primary.ordinal:
+        own = self._primary.ordinal
+        if ordinal != own or self.kind != "device":  # (a page-locked pool may give access to the host only)
             release, given = self._release, None
             if type(release) is not Lifetime or release.kind is ORDERED or release.kind is POOLED:
                 given = pool_access(ordinal, self.ptr)
             if given is not None:
                 return given
-            if self.kind == "device" and (ordinal, self._primary.ordinal) not in peers:
+            if self.kind == "device" and (ordinal, own) not in peers:
                 return 0
         if self.readonly:
             return 1
