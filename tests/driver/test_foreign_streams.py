@@ -136,3 +136,38 @@ def test_a_view_of_a_closed_stream_of_other_software(device, after, use):
         assert y.download(stream=other).tolist() == [7] * 4
     assert x.tolist() == [7] * 4
     other.close()
+
+
+OF_ANOTHER_CONTEXT = """
+import ctypes, os
+from tests.subject import module, rawcuda
+cu, cuda_h = rawcuda.cu, module("headers.cuda_h")
+device, = rawcuda.devices()
+array, other = device.zeros(64, "uint8"), device.zeros(64, "uint8")
+context, stream = cuda_h.CUcontext(), cuda_h.CUstream()
+with device.current():
+    cu.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    cu.cuStreamCreate(ctypes.byref(stream), 1)
+    cu.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
+for given in (stream.value, rawcuda.Stream.from_handle(stream.value)):
+    for use in (
+        lambda: array.fill(7, stream=given),
+        lambda: array.copy_from(other, stream=given),
+        lambda: array.T[::2].copy_from(other[::2], stream=given),
+        lambda: device.stream().wait(given),
+    ):
+        try:
+            use()
+        except ValueError as error:
+            assert "belongs to another context than the primary context of a device" in str(error), error
+        else:
+            raise AssertionError("it was taken for a stream of the primary context")
+assert array.tolist() == [0] * 64
+print("right")
+"""
+
+
+def test_a_stream_of_another_context_is_refused_on_the_only_device(python):
+    """Its work could not be waited for, so that close() freed the memory under it."""
+    result = python(OF_ANOTHER_CONTEXT, env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert result.stdout == "right\n", result.stderr

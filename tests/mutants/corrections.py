@@ -7587,6 +7587,14 @@ CORRECTIONS = [
         new="        if ordinal != own:",
         test="driver/test_pool.py::test_a_page_locked_pool_may_give_its_own_device_no_access",
     ),
+    Correction(
+        "a seventh reading",
+        "on the only device, a stream of another context is taken for one of the primary context",
+        "gpu/core/stream_arguments.py",
+        old="    if handle is None or handle <= PER_THREAD:\n        return primary",
+        new="    if handle is None or handle <= PER_THREAD or primary.is_alone:\n        return primary",
+        test="driver/test_foreign_streams.py::test_a_stream_of_another_context_is_refused_on_the_only_device",
+    ),
 ]
 
 

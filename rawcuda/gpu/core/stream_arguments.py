@@ -319,7 +319,7 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
             handle = stream._handle
         else:
             handle = handle_of(stream)
-    if handle is None or handle <= PER_THREAD or primary.is_alone:
+    if handle is None or handle <= PER_THREAD:
         return primary
     context = ctypes.c_uint64()
     primary.calls.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
