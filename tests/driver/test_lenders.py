@@ -229,6 +229,21 @@ def test_what_is_pending_on_the_owner_is_pending_on_what_borrows_from_it(device:
     assert rawcuda.Memory.borrow(device, 4096, 8, owner=object()).stream is None
 
 
+@pytest.mark.parametrize("kind", ["memory", "view", "module"])
+@pytest.mark.parametrize("where", ["managed", "device"])
+def test_memory_is_borrowed_for_the_device_of_its_owner(device: Any, kind: str, where: str) -> None:
+    """The close() of the owner waits for the work of that device, whose default stream has the same number."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    other = rawcuda.Device(1)
+    owner, memory = lent(device, kind, where)
+    shown = {"memory": owner, "view": memory.view(), "module": owner}[kind]
+    for given in (shown, memory):
+        with pytest.raises(ValueError, match=r"^the owner is on device 0: give Device\(0\) instead of Device\(1\)"):
+            rawcuda.Memory.borrow(other, memory.ptr, 8, kind=where, owner=given)
+    assert rawcuda.Memory.borrow(other, memory.ptr, 8, kind=where, owner=object()).device == other
+
+
 def test_a_long_chain_of_borrowers_is_closed_with_its_owner(device: Any) -> None:
     """It may be longer than Python's stack."""
     chain = [device.allocate(16, kind="pinned").fill(5)]

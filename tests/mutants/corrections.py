@@ -7595,6 +7595,14 @@ CORRECTIONS = [
         new="    if handle is None or handle <= PER_THREAD or primary.is_alone:\n        return primary",
         test="driver/test_foreign_streams.py::test_a_stream_of_another_context_is_refused_on_the_only_device",
     ),
+    Correction(
+        "a seventh reading",
+        "memory that is borrowed for another device than that of its owner is freed while it is used",
+        "gpu/memory/memory.py",
+        old="        if theirs is not None and theirs.ordinal",
+        new="        if False and theirs.ordinal",
+        test="driver/test_lenders.py::test_memory_is_borrowed_for_the_device_of_its_owner[managed-memory]",
+    ),
 ]
 
 

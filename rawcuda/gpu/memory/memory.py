@@ -119,7 +119,7 @@ class Memory(Lender, Bytes):
 
         owner   kept alive as long as this Memory. If it is ours, such as a Memory or a view of one, this Memory is
                 closed with it, and what is pending on its bytes is pending on these, too
-        raises  ValueError  an unknown kind, or an impossible address or size
+        raises  ValueError  an unknown kind, an impossible address or size, or an owner of ours on another device
         """
         as_choice("kind", kind, _KINDS)
         if not is_device(device):
@@ -136,6 +136,12 @@ class Memory(Lender, Bytes):
         lender = owner
         if isinstance(owner, Description) and isinstance(owner._owner, Lender):
             lender = owner._owner  # what a view shows belongs to its Memory
+        theirs: Any = getattr(lender, "device", None) if isinstance(lender, Lender) else None
+        if theirs is not None and theirs.ordinal != device.ordinal:  # its close() waits for the work of its own device
+            raise ValueError(
+                f"the owner is on device {theirs.ordinal}: give Device({theirs.ordinal}) instead of "
+                f"Device({device.ordinal}). Streams of other devices that have access may use the memory, too"
+            )
         borrowed._keeps = lender
         borrowed._own(address, None)
         if isinstance(lender, Lender):
