@@ -125,6 +125,38 @@ def test_a_read_only_exporter(device):
         assert memory.__cuda_array_interface__["data"][1] is True
 
 
+@pytest.mark.parametrize("owner", ["memory", "view", "borrowed", "read-only view"])
+def test_what_borrows_from_read_only_memory_is_read_only(device, owner):
+    """It could be written, which changed a bytes object."""
+    text = bytes(range(100)) * 4
+    with device.load(kernels.ADD) as code, device.zeros(100, "float32").owner as there:
+        if owner == "read-only view":
+            lender = rawcuda.view(device.allocate(400, kind="pinned"), writable=False)
+        else:
+            memory = rawcuda.Memory.register(text, read_only=True)
+            lender = memory.view() if owner == "view" else memory
+        borrowed = rawcuda.Memory.borrow(device, lender.ptr, 400, kind="pinned", owner=lender)
+        if owner == "borrowed":
+            borrowed = rawcuda.Memory.borrow(device, lender.ptr, 400, kind="pinned", owner=borrowed)
+        assert borrowed.readonly and borrowed.view().readonly
+        for use in (
+            lambda: borrowed.fill(0),
+            lambda: borrowed.copy_from(there),
+            lambda: borrowed.view("float32")[::2].fill(1),
+            lambda: device.graph().fill(borrowed, 0),
+        ):
+            with pytest.raises(errors.ProtocolError, match="must not be written|read-only"):
+                use()
+        for argument in (borrowed, borrowed.view("float32")):
+            with pytest.raises(ValueError, match=r"is read-only.*: wrap it in In"):
+                code["add"].launch(there, there, argument, 100, grid=1, block=128)
+        read = rawcuda.In(borrowed)
+        code["add"].launch(read, read, there, 100, grid=1, block=128)
+        device.synchronize()
+    with pytest.raises(AttributeError):
+        borrowed.readonly = False
+
+
 def test_what_cannot_be_page_locked(device):
     numbers = rawcuda.view(bytearray(100))
     with device.allocate(64) as memory, device.allocate(64, kind="managed") as managed:

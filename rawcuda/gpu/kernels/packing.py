@@ -259,11 +259,11 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
-_WRITABLE = Memory, ManagedMemory  # these classes; a subclass may be read-only
+_PLAIN = Memory, ManagedMemory  # these classes; the devices of a subclass may have other rights
 
 
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal or type(argument) not in _WRITABLE:
+    if argument.device.ordinal != slot.ordinal or argument.readonly or type(argument) not in _PLAIN:
         access = 3
         if argument._handle is not None:
             access = argument._access_from(slot.ordinal)

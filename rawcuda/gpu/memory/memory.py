@@ -67,7 +67,7 @@ class _OfManaged:
 
 
 @hinted
-@facts("nbytes", "kind", "device")
+@facts("nbytes", "kind", "device", "readonly")
 class Memory(Lender, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream`.
 
@@ -96,13 +96,17 @@ class Memory(Lender, Bytes):
     Why long  it is an array of bytes, too, and so it has the protocols of arrays
     """
 
-    __slots__ = ("_nbytes", "_kind", "_device", "stream", "_primary", "_keeps", "_leases", "_uses", "_side", "_shown")
-    readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
+    __slots__ = (
+        *("_nbytes", "_kind", "_device", "_readonly", "stream", "_primary", "_keeps", "_leases", "_uses", "_side"),
+        "_shown",
+    )
+    readonly: bool  # whether it must not be written: page-locked memory of a read-only exporter
     nbytes: int
     kind: str
     device: Device
     stream: Any
     if TYPE_CHECKING:
+        _readonly: bool
         _primary: PrimaryContext
         _keeps: Any
         _side: copying.Side | None
@@ -118,7 +122,8 @@ class Memory(Lender, Bytes):
         """Return a Memory over bytes of another owner, which close() does not free.
 
         owner   kept alive as long as this Memory. If it is ours, such as a Memory or a view of one, this Memory is
-                closed with it, and what is pending on its bytes is pending on these, too
+                closed with it, and what is pending on its bytes is pending on these, too;
+                this Memory is read-only if it is a read-only Memory or view
         raises  ValueError  an unknown kind, an impossible address or size, or an owner of ours on another device
         """
         as_choice("kind", kind, _KINDS)
@@ -131,8 +136,12 @@ class Memory(Lender, Bytes):
             cls = _CLASSES[kind]
         borrowed = cls.__new__(cls)
         borrowed._describe(device, nbytes, kind, None)
-        if isinstance(owner, Memory) or isinstance(owner, Description) and is_lasting(owner.stream):
-            borrowed.stream = owner.stream
+        if isinstance(owner, Memory):
+            borrowed._readonly, borrowed.stream = owner.readonly, owner.stream
+        elif isinstance(owner, Description):
+            borrowed._readonly = owner._place.readonly
+            if is_lasting(owner.stream):
+                borrowed.stream = owner.stream
         lender = owner
         if isinstance(owner, Description) and isinstance(owner._owner, Lender):
             lender = owner._owner  # what a view shows belongs to its Memory
@@ -153,6 +162,7 @@ class Memory(Lender, Bytes):
         self._primary = device._primary
         self._keeps = None
         self._leases, self._uses, self._shown, self._side, self._borrowers = [], [], False, None, {}
+        self._readonly = False
 
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
@@ -221,10 +231,10 @@ class Memory(Lender, Bytes):
             as_bool("read_only", read_only),
             as_bool("io_memory", io_memory),
         )
-        kind = _ReadOnlyMemory if read_only else _RegisteredMemory
         memory: Memory = registered.page_lock(
-            exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
+            exporter, device, portable, read_only, io_memory, partial(blank, made=_RegisteredMemory)
         )
+        memory._readonly = read_only
         return memory
 
     def share(self, *, timeout: float = 30.0) -> SharedHandle:
@@ -308,7 +318,7 @@ class Memory(Lender, Bytes):
             if type(release) is not Lifetime or release.kind is ORDERED or release.kind is POOLED:
                 given = pool_access(ordinal, self.ptr)
             if given is not None:
-                return given
+                return given & 1 if self.readonly else given
             if self.kind == "device" and (ordinal, own) not in peers:
                 return 0
         if self.readonly:
@@ -552,14 +562,7 @@ class _RegisteredMemory(Memory):
         super().close()
 
 
-class _ReadOnlyMemory(_RegisteredMemory):
-    """Page-locked memory of a read-only exporter."""
-
-    __slots__ = ()
-    readonly = True
-
-
-_RegisteredMemory.__name__ = _ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
+_RegisteredMemory.__name__ = Memory.__name__  # so that messages show the public name
 _CLASSES: dict[str, type[Memory]] = {"device": Memory, "pinned": Memory, "managed": ManagedMemory}
 
 
@@ -615,7 +618,7 @@ def blank(
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
     memory._kind, memory.stream = kind, stream
     memory._keeps, memory._leases, memory._uses = None, [], []
-    memory._shown, memory._side, memory._borrowers = False, None, {}
+    memory._shown, memory._readonly, memory._side, memory._borrowers = False, False, None, {}
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     return memory
