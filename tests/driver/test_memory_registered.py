@@ -144,6 +144,7 @@ def test_what_borrows_from_read_only_memory_is_read_only(device, owner):
             lambda: borrowed.copy_from(there),
             lambda: borrowed.view("float32")[::2].fill(1),
             lambda: device.graph().fill(borrowed, 0),
+            lambda: device.stream().write_value(borrowed, 1),
         ):
             with pytest.raises(errors.ProtocolError, match="must not be written|read-only"):
                 use()

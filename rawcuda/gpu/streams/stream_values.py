@@ -134,8 +134,6 @@ def _wait(stream: StreamHandle, where: object, value: object, how: object, bits:
 
 def _write(stream: StreamHandle, where: object, value: object, bits: int | None) -> _Operation:
     step = _place(stream, where, value, bits, 3)
-    if step.seen is not None and step.seen.readonly:
-        raise refusal(step.seen.protocol, "readonly", True, "the memory is read-only, so no value can be written to it")
     step.kind = _WRITE[step.width]
     return step
 
@@ -158,6 +156,8 @@ def _place(stream: StreamHandle, where: object, value: object, bits: int | None,
     else:
         seen = where if isinstance(where, StridedView) else view(where, stream=-1)  # -1: no ordering
         width = _width_of(seen, bits)
+        if needed == 3 and seen.readonly:
+            raise refusal(seen.protocol, "readonly", True, "the memory is read-only, so no value can be written to it")
         _check_place(stream, seen, needed)
         address = seen.ptr
     number = _number(value, width)
