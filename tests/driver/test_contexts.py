@@ -332,3 +332,25 @@ def test_what_a_signal_handler_asks_is_no_answer_for_the_call_that_it_interrupts
     with device.current():
         assert each_opcode({code}, work, meanwhile) > 10
     stream.close()
+
+
+RELEASED = """
+from tests.subject import rawcuda
+for again in range(2):
+    device, heard = rawcuda.Device(0), []
+    array = device.zeros((8, 8, 8), "int32")
+    rawcuda.copy(array[::2, ::2, ::2], array.T[1::2, 1::2, 1::2].copy())
+    device.synchronize()
+    array.owner.close()
+    del array
+    with rawcuda.trace(heard):
+        device.close()
+    assert "cuDevicePrimaryCtxRelease_v2" in [event.name for event in heard if hasattr(event, "name")]
+print("right")
+"""
+
+
+def test_the_context_is_released_after_a_copy_by_a_kernel_of_ours(python):
+    """The module of that kernel had a Device of its own, which was a user of the context for ever."""
+    result = python(RELEASED)
+    assert result.stdout == "right\n", result.stderr

@@ -7627,6 +7627,14 @@ CORRECTIONS = [
         new="        if needed == 3 and seen.readonly and not isinstance(seen.owner, Bytes):",
         test="driver/test_memory_registered.py::test_what_borrows_from_read_only_memory_is_read_only[memory]",
     ),
+    Correction(
+        "a seventh reading",
+        "after a copy by a kernel of ours, the context is never released",
+        "gpu/copies/strided_kernel.py",
+        old="        device._held = primary",
+        new="        pass",
+        test="driver/test_contexts.py::test_the_context_is_released_after_a_copy_by_a_kernel_of_ours",
+    ),
 ]
 
 

@@ -129,7 +129,10 @@ def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module
     key, kept = (__name__, ndim, size, wide), primary.kept
     found: Any = kept.get(key)
     if found is None:
-        loaded = Device(primary.ordinal).load(ptx(ndim, size, wide))
+        device = Device(primary.ordinal)
+        primary.open()
+        device._held = primary  # but it is no user of the context: only the module is one, until let_go() closes it
+        loaded = device.load(ptx(ndim, size, wide))
         found = kept.setdefault(key, loaded)
         if found is not loaded:  # another thread has loaded it
             loaded.close()
