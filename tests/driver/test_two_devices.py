@@ -172,3 +172,51 @@ def test_close_raises_nothing_while_the_interpreter_ends(python):
     text = kernels.ADD if isinstance(kernels.ADD, str) else kernels.ADD.decode()
     result = python(KINDS.format(name=NAME, text=text), env={"RAWCUDA_DRIVER": "emulator"})
     assert result.returncode == 0 and result.stdout.split() == ["closed", "16"], result.stdout + result.stderr
+
+
+def test_an_interrupt_in_a_copy_on_a_stream_of_another_device_waits_during_a_capture(device, other, monkeypatch):
+    """Nothing keeps the memory yet, and the close() of the memory waits for its own device only."""
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    source, target, fills = device.zeros(64, "uint8").fill(5), device.zeros(64, "uint8"), device.zeros(4, "int32")
+    device.synchronize()
+    with other.stream() as stream, device.stream() as captured:
+        monkeypatch.setattr(module("gpu.copies.device_copy"), "keep", interrupted)
+        with captured.capture("relaxed") as graph:
+            fills.fill(1, stream=captured)
+            with pytest.raises(KeyboardInterrupt):
+                target.reshape(8, 8)[::2].copy_from(source.reshape(8, 8)[::2], stream=stream)
+            assert stream.query()
+        assert len(graph.nodes) == 1
+        graph.close()
+
+
+def test_an_interrupt_in_a_copy_on_a_captured_stream_leaves_the_capture_valid(device, monkeypatch):
+    """What an interrupted operation uses is kept as long as the graph, and is not waited for."""
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    class Theirs:
+        def __init__(self, array):
+            self.array, self.__cuda_array_interface__ = array, array.__cuda_array_interface__
+
+    theirs = Theirs(device.zeros(64, "uint8").fill(5))
+    kept, target = weakref.ref(theirs), device.zeros(64, "uint8")
+    device.synchronize()
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            monkeypatch.setattr(module("gpu.copies.device_copy"), "keep", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                target.reshape(8, 8)[::2].copy_from(rawcuda.view(theirs).reshape(8, 8)[::2], stream=stream)
+            monkeypatch.undo()
+        del theirs
+        gc.collect()
+        assert kept() is not None
+        graph.launch(stream)
+        stream.synchronize()
+        assert target.tolist() == ([5] * 8 + [0] * 8) * 4
+        graph.close()
+    del graph

@@ -7635,6 +7635,23 @@ CORRECTIONS = [
         new="        pass",
         test="driver/test_contexts.py::test_the_context_is_released_after_a_copy_by_a_kernel_of_ours",
     ),
+    Correction(
+        "a seventh reading",
+        "after an interrupt, a copy on a stream of another device is not waited for during a capture",
+        "gpu/copies/device_copy.py",
+        old="        end_work(error, home, queue_of(handle), target, source)\n",
+        new="        pass\n",
+        test="driver/test_two_devices.py::test_an_interrupt_in_a_copy_on_a_stream_of_another_device_waits_during_a_capture",
+        mode="lazy",
+    ),
+    Correction(
+        "a seventh reading",
+        "an interrupt in a copy on a captured stream breaks the capture",
+        "gpu/memory/ordering.py",
+        old="    if capturing and keep_in_graph(primary, queue, things):",
+        new="    if False:",
+        test="driver/test_two_devices.py::test_an_interrupt_in_a_copy_on_a_captured_stream_leaves_the_capture_valid",
+    ),
 ]
 
 

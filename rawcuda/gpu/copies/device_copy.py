@@ -21,8 +21,7 @@ from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import CudaError
-from ..core.context import PrimaryContext, attempt, pool_access
-from ..core.points import finish_context
+from ..core.context import PrimaryContext, pool_access
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
 from ..memory.ordering import PAGEABLE, end_work, finish_given, keep, make_ready, note, refuse_capture, uncaptured
@@ -74,8 +73,8 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         _do_copy(target, source, to, of, walk, stream, device, handle)
         if both:
             record_and_wait(other, handle, handle, device)
-    except BaseException:
-        attempt(finish_context, home)
+    except BaseException as error:
+        end_work(error, home, queue_of(handle), target, source)
         raise
 
 

@@ -32,6 +32,7 @@ from ..core.points import (
     end_now,
     finish_context,
     is_barred,
+    keep_in_graph,
     retain,
     retained,
     sweep,
@@ -360,6 +361,8 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     calls   cuStreamSynchronize
     """
     if capturing and isinstance(error, CudaError) or is_serving():
+        return
+    if capturing and keep_in_graph(primary, queue, things):  # a wait would invalidate the capture
         return
     key = id(things)
     _unfinished[key] = things
