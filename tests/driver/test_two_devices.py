@@ -220,3 +220,24 @@ def test_an_interrupt_in_a_copy_on_a_captured_stream_leaves_the_capture_valid(de
         assert target.tolist() == ([5] * 8 + [0] * 8) * 4
         graph.close()
     del graph
+
+
+def test_after_an_interrupt_the_given_stream_waits_for_the_kernel_of_another_device(device, other, monkeypatch):
+    """The kernel that copies runs on a stream aside. Callers wait for theirs, if anything is raised."""
+    kernels_of_copies = module("gpu.copies.strided_kernel")
+    launch, heard = kernels_of_copies._launch, []
+
+    def interrupted(*arguments):
+        launch(*arguments)
+        raise KeyboardInterrupt
+
+    source, target = device.zeros((8, 8), "int32").fill(5), device.zeros((8, 8), "int32")
+    device.synchronize()
+    with other.stream() as stream:
+        rawcuda.copy(target.T, source, stream=stream)
+        monkeypatch.setattr(kernels_of_copies, "_launch", interrupted)
+        with rawcuda.trace(heard), pytest.raises(KeyboardInterrupt):
+            rawcuda.copy(target.T, source, stream=stream)
+        names = [event.name for event in heard if hasattr(event, "name")]
+        after = names[max(at for at, name in enumerate(names) if name.startswith("cuLaunchKernel")) :]
+        assert after.index("cuEventRecord") < after.index("cuStreamWaitEvent") < after.index("cuStreamSynchronize")

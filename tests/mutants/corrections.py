@@ -7652,6 +7652,14 @@ CORRECTIONS = [
         new="    if False:",
         test="driver/test_two_devices.py::test_an_interrupt_in_a_copy_on_a_captured_stream_leaves_the_capture_valid",
     ),
+    Correction(
+        "a seventh reading",
+        "after an interrupt, nothing waits for the copying kernel of another device",
+        "gpu/copies/strided_kernel.py",
+        old="        finally:  # after an interrupt",
+        new="        except ValueError:\n            raise\n        else:  # after an interrupt",
+        test="driver/test_two_devices.py::test_after_an_interrupt_the_given_stream_waits_for_the_kernel_of_another_device",
+    ),
 ]
 
 

@@ -153,8 +153,10 @@ def run(walk: Walk, device: Any, handle: int) -> None:
     aside: Any = primary
     with Stream(aside) as aside:
         record_and_wait(primary, handle, aside)
-        _launch(walk, primary, aside.handle)
-        record_and_wait(home, aside, handle)
+        try:
+            _launch(walk, primary, aside.handle)
+        finally:  # after an interrupt, callers wait for the stream that they have given
+            record_and_wait(home, aside, handle)
 
 
 def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
