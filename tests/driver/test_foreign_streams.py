@@ -171,3 +171,28 @@ def test_a_stream_of_another_context_is_refused_on_the_only_device(python):
     """Its work could not be waited for, so that close() freed the memory under it."""
     result = python(OF_ANOTHER_CONTEXT, env={"CUDA_VISIBLE_DEVICES": "0"})
     assert result.stdout == "right\n", result.stderr
+
+
+@pytest.mark.parametrize("use", ["copy", "export", "read"])
+def test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock(device, use):
+    """Its method may take a lock of its library, which another thread may hold that closes one of our streams."""
+    destroying, asked = module("gpu.core.handles").destroying, []
+    with device.stream() as stream:
+
+        class Current:
+            def __cuda_stream__(self):
+                asked.append(destroying._is_owned())
+                return 0, stream.handle
+
+        source, target = device.zeros(16, "int32"), device.zeros(16, "int32")
+        pinned = device.allocate(16, kind="pinned").fill(0).view()
+        device.synchronize()
+        source.stream = pinned.stream = Current()
+        if use == "copy":
+            target.copy_from(source)
+        elif use == "export":
+            source.__dlpack__(stream=1)
+        else:
+            pinned.memoryview()
+        device.synchronize()
+    assert asked and not any(asked)

@@ -7660,6 +7660,14 @@ CORRECTIONS = [
         new="        except ValueError:\n            raise\n        else:  # after an interrupt",
         test="driver/test_two_devices.py::test_after_an_interrupt_the_given_stream_waits_for_the_kernel_of_another_device",
     ),
+    Correction(
+        "a seventh reading",
+        "the method of a stream that a user stored in an array is called under a lock",
+        "gpu/memory/ordering.py",
+        old="    return settled(theirs)  # the user",
+        new="    return theirs  # the user",
+        test="driver/test_foreign_streams.py::test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock[copy]",
+    ),
 ]
 
 

@@ -156,7 +156,9 @@ def _stream_of(thing: Any) -> Any:
     if type(theirs) is Foreign and not theirs.is_named():
         _forget_closed(thing, theirs)
         return thing.stream
-    return theirs
+    if theirs is None or isinstance(theirs, (int, StreamHandle)):
+        return theirs
+    return settled(theirs)  # the user has stored an object of other software there
 
 
 def _handle_now(stream: object) -> int | None:
