@@ -196,3 +196,24 @@ def test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock(device,
             pinned.memoryview()
         device.synchronize()
     assert asked and not any(asked)
+
+
+@pytest.mark.parametrize("how", ["end_now", "retain"])
+def test_an_event_is_given_back_if_it_cannot_be_recorded(device, how, monkeypatch):
+    """It was in no list any more, and lived as long as the context."""
+    points, primary = module("gpu.core.points"), device._primary
+
+    def refuse(*arguments):
+        raise rawcuda.InvalidUse("the stream was destroyed", code=400)
+
+    with device.stream() as stream:
+        queue, before = stream._prepare(), len(primary.events) - len(primary.pool)
+        monkeypatch.setitem(vars(primary.calls), "cuEventRecord", refuse)
+        for _ in range(20):
+            with pytest.raises(rawcuda.InvalidUse):
+                if how == "retain":
+                    points.retain(primary, stream.handle, object(), object())
+                else:
+                    points.end_now(primary, queue)
+        monkeypatch.undo()
+        assert len(primary.events) - len(primary.pool) == before

@@ -156,12 +156,18 @@ class Point:
 
     __slots__ = ("primary", "key", "event", "things", "is_open", "recording")
 
-    def __init__(self, primary: PrimaryContext, key: tuple[int, int, object]) -> None:
+    def __init__(self, primary: PrimaryContext, key: tuple[int, int, object], queue: object) -> None:
         self.primary, self.key = primary, key
         self.event: Event | None = take_event(primary)
         self.things: list[object] = []
         self.recording: list[None] = []
         self.is_open = True  # set to False before the event is queried: later objects need another Point
+        try:
+            self.record(queue)
+        except BaseException:
+            if self.event.argument is not None:
+                primary.pool.append(self.event)
+            raise
 
     def record(self, queue: object) -> None:
         """Move this point to the end of the work that a stream, given as an argument, has now."""
@@ -383,8 +389,7 @@ def end_now(primary: PrimaryContext, stream: object) -> Point:
 
     Callers may hold a lock, so this releases nothing: that may run a finalizer of the user, which may wait for a lock.
     """
-    point = Point(primary, (primary.ordinal, 0, 0))
-    point.record(stream)
+    point = Point(primary, (primary.ordinal, 0, 0), stream)
     retained.append(point)
     return point
 
@@ -432,9 +437,8 @@ def retain(device: Any, stream: int, things: object, release: object = None, is_
             point.things.append(things)
             point.record(queue)
         if point is None or not point.is_open:  # tested after recording; is_reached() clears it before its query
-            point = Point(primary, key)
+            point = Point(primary, key, queue)
             point.things.append(things)
-            point.record(queue)
             primary.users.add(point)
             retained.append(point)
             _newest[key] = point
