@@ -119,6 +119,28 @@ def test_a_stream_keeps_its_green_context(device, smallest):
     device.synchronize()
 
 
+def test_other_libraries_give_the_stream_of_a_green_context(device, smallest):
+    """They know its handle, whose context is not the primary one unless it is asked for by version 2."""
+
+    class Theirs:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def __cuda_stream__(self):
+            return 0, self.stream.handle
+
+    (part,) = device.split(smallest)
+    with part, part.stream() as stream, device.stream() as other, device.allocate(64) as memory:
+        if not rawcuda.cu.has("cuStreamGetCtx_v2"):
+            pytest.skip("the driver is older than CUDA 12.5")
+        for given in (stream.handle, Theirs(stream), rawcuda.Stream.from_handle(stream.handle)):
+            memory.fill(7, stream=given)
+            other.wait(given)
+            view = memory.view()
+            view.stream = stream.handle
+            assert {*view.tolist()} == {7}
+
+
 def test_a_dropped_stream_is_destroyed_before_its_green_context(device, smallest):
     (part,) = device.split(smallest)
     part.stream()

@@ -6552,6 +6552,14 @@ CORRECTIONS = [
     ),
     Correction(
         "a seventh attack",
+        "a stream of a green context that another library gives is refused",
+        "gpu/core/stream_arguments.py",
+        old='    if primary.driver.has("cuStreamGetCtx_v2"):',
+        new="    if False:",
+        test="driver/test_green.py::test_other_libraries_give_the_stream_of_a_green_context",
+    ),
+    Correction(
+        "a seventh attack",
         "the emulator writes a value on a stream of a device that may only read the memory",
         "emulator/entries/tasks/value_entries.py",
         old="    if writes and access != 3:\n",

@@ -113,7 +113,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "green contexts",
         "a part has an even number of the four multiprocessors, and kernels of different parts run one after another; "
-        "cuCtxFromGreenCtx returns the primary context",
+        "cuCtxFromGreenCtx returns the primary context, and cuStreamGetCtx refuses their streams (801)",
     ),
     (
         "several devices",

@@ -308,7 +308,7 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
 
     stream   as for handle_of
     primary  the context that is the answer for a default stream
-    calls    cuStreamGetCtx
+    calls    cuStreamGetCtx_v2, cuStreamGetCtx
     raises   ValueError  the stream is of a context that is no primary context
     """
     handle: Any = stream
@@ -322,7 +322,10 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
     if handle is None or handle <= PER_THREAD:
         return primary
     context = ctypes.c_uint64()
-    primary.calls.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
+    if primary.driver.has("cuStreamGetCtx_v2"):  # for a stream of a green context, it tells the primary context
+        primary.calls.cuStreamGetCtx_v2(as_argument(handle), ctypes.byref(context), ctypes.byref(ctypes.c_uint64()))
+    else:
+        primary.calls.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
     for held in held_contexts():
         if held._handle == context.value:
             return held

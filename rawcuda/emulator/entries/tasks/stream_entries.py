@@ -78,9 +78,22 @@ def get_id(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuStreamGetCtx(CUstream hStream, CUcontext *pctx)", since=9020)
 def get_context(machine: Machine, handle: int, address: int) -> None:
-    """Write a stream's context."""
+    """Write a stream's context; for a stream of a green context, that would be a context of its own."""
     out(address)
-    put_word(address, machine.stream(handle).context.handle)
+    stream = machine.stream(handle)
+    if stream.green is not None:
+        raise Refused(801, "the own context of a stream of a green context is not emulated: call cuStreamGetCtx_v2")
+    put_word(address, stream.context.handle)
+
+
+@entry("cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)", since=12050)
+def get_contexts(machine: Machine, handle: int, address: int, green: int) -> None:
+    """Write a stream's context and NULL; or the primary context of its device, and its green context."""
+    out(address)
+    out(green)
+    stream = machine.stream(handle)
+    put_word(address, stream.context.handle)
+    put_word(green, 0 if stream.green is None else stream.green.handle)
 
 
 @entry("cuStreamGetDevice(CUstream hStream, CUdevice *device)", since=12080)
