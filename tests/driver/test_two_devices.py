@@ -174,7 +174,7 @@ def test_close_raises_nothing_while_the_interpreter_ends(python):
     assert result.returncode == 0 and result.stdout.split() == ["closed", "16"], result.stdout + result.stderr
 
 
-def test_an_interrupt_in_a_copy_on_a_stream_of_another_device_waits_during_a_capture(device, other, monkeypatch):
+def test_an_interrupted_copy_on_another_device_waits_during_a_capture(device, other, monkeypatch):
     """Nothing keeps the memory yet, and the close() of the memory waits for its own device only."""
 
     def interrupted(*arguments):
@@ -222,22 +222,27 @@ def test_an_interrupt_in_a_copy_on_a_captured_stream_leaves_the_capture_valid(de
     del graph
 
 
-def test_after_an_interrupt_the_given_stream_waits_for_the_kernel_of_another_device(device, other, monkeypatch):
-    """The kernel that copies runs on a stream aside. Callers wait for theirs, if anything is raised."""
-    kernels_of_copies = module("gpu.copies.strided_kernel")
-    launch, heard = kernels_of_copies._launch, []
+@pytest.mark.parametrize("where", ["_launch", "record_and_wait"])
+def test_an_interrupted_copy_waits_for_its_kernel_on_another_device(device, other, monkeypatch, where):
+    """The kernel that copies runs on a stream aside, for which the given stream does not wait yet."""
+    copies, heard, calls = module("gpu.copies.strided_kernel"), [], []
+    original = getattr(copies, where)
 
     def interrupted(*arguments):
-        launch(*arguments)
-        raise KeyboardInterrupt
+        calls.append(arguments)
+        if where == "_launch" or len(calls) == 1:
+            original(*arguments)
+        if where == "_launch" or len(calls) == 2:
+            raise KeyboardInterrupt
 
     source, target = device.zeros((8, 8), "int32").fill(5), device.zeros((8, 8), "int32")
     device.synchronize()
     with other.stream() as stream:
         rawcuda.copy(target.T, source, stream=stream)
-        monkeypatch.setattr(kernels_of_copies, "_launch", interrupted)
+        monkeypatch.setattr(copies, where, interrupted)
         with rawcuda.trace(heard), pytest.raises(KeyboardInterrupt):
             rawcuda.copy(target.T, source, stream=stream)
-        names = [event.name for event in heard if hasattr(event, "name")]
-        after = names[max(at for at, name in enumerate(names) if name.startswith("cuLaunchKernel")) :]
-        assert after.index("cuEventRecord") < after.index("cuStreamWaitEvent") < after.index("cuStreamSynchronize")
+        made = [event for event in heard if hasattr(event, "name")]
+        after = made[max(at for at, event in enumerate(made) if event.name.startswith("cuLaunchKernel")) :]
+        waits = [event.arguments["hStream"] for event in after if event.name == "cuStreamSynchronize"]
+        assert len(waits) == 2 and f"{stream.handle:#x}" not in waits[0] and f"{stream.handle:#x}" in waits[1]

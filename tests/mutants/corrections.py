@@ -1210,8 +1210,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a refused copy between devices breaks a capture",
         "gpu/copies/device_copy.py",
-        old="attempt(finish_context, home)",
-        new="attempt(home.calls.cuCtxSynchronize)",
+        old="        end_work(error, home, queue_of(handle), target, source)\n",
+        new="        home.calls.cuCtxSynchronize()\n",
         test="driver/test_copy_peer.py::test_a_copy_that_is_refused_in_a_capture_leaves_it_valid[host]",
     ),
     Correction(
@@ -5247,8 +5247,8 @@ CORRECTIONS = [
         "a fifth attack",
         "a finalizer of what work used runs while the locks for captures and destroyed streams are held",
         "gpu/core/points.py",
-        old="    point.record(stream)\n    retained.append(point)\n    return point\n",
-        new="    point.record(stream)\n    sweep(now=True)\n    retained.append(point)\n    return point\n",
+        old="    retained.append(point)\n    return point\n",
+        new="    sweep(now=True)\n    retained.append(point)\n    return point\n",
         test="driver/test_ownership.py::test_what_work_used_is_released_while_no_lock_is_held[give to the CPU]",
     ),
     Correction(
@@ -7649,7 +7649,7 @@ CORRECTIONS = [
         "gpu/copies/device_copy.py",
         old="        end_work(error, home, queue_of(handle), target, source)\n",
         new="        pass\n",
-        test="driver/test_two_devices.py::test_an_interrupt_in_a_copy_on_a_stream_of_another_device_waits_during_a_capture",
+        test="driver/test_two_devices.py::test_an_interrupted_copy_on_another_device_waits_during_a_capture",
         mode="lazy",
     ),
     Correction(
@@ -7664,9 +7664,9 @@ CORRECTIONS = [
         "a seventh reading",
         "after an interrupt, nothing waits for the copying kernel of another device",
         "gpu/copies/strided_kernel.py",
-        old="        finally:  # after an interrupt",
-        new="        except ValueError:\n            raise\n        else:  # after an interrupt",
-        test="driver/test_two_devices.py::test_after_an_interrupt_the_given_stream_waits_for_the_kernel_of_another_device",
+        old="            end_work(error, primary, queue_of(aside))\n",
+        new="",
+        test="driver/test_two_devices.py::test_an_interrupted_copy_waits_for_its_kernel_on_another_device[_launch]",
     ),
     Correction(
         "a seventh reading",
@@ -7674,7 +7674,7 @@ CORRECTIONS = [
         "gpu/memory/ordering.py",
         old="    return settled(theirs)  # the user",
         new="    return theirs  # the user",
-        test="driver/test_foreign_streams.py::test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock[copy]",
+        test="driver/test_foreign_streams.py::test_a_stream_stored_in_an_array_is_asked_without_a_lock[copy]",
     ),
     Correction(
         "a seventh reading",

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from ...arrays.host_copy import Walk
 from ...elements import layout
-from ..core.stream_arguments import home_of
+from ..core.stream_arguments import home_of, queue_of
 from ..devices.device import Device
+from ..memory.ordering import end_work
 from ..streams.stream import Stream, record_and_wait
 
 TYPE_CHECKING = False
@@ -155,8 +156,10 @@ def run(walk: Walk, device: Any, handle: int) -> None:
         record_and_wait(primary, handle, aside)
         try:
             _launch(walk, primary, aside.handle)
-        finally:  # after an interrupt, callers wait for the stream that they have given
             record_and_wait(home, aside, handle)
+        except BaseException as error:  # callers wait for the stream that they have given, which does not wait yet
+            end_work(error, primary, queue_of(aside))
+            raise
 
 
 def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
