@@ -401,6 +401,40 @@ def test_a_stream_that_joined_the_capture_stays_in_it(device, streams):
     graph.close()
 
 
+def test_a_stream_that_joins_a_capture_with_the_handle_of_a_closed_one(device, library, streams, monkeypatch):
+    """A driver gives the handle of a destroyed stream again: what the new stream did before it joined is waited for."""
+    x, y, z = (device.zeros(4, "int32") for _ in range(3))
+    (stream, _), other = streams, device.stream()
+    device.synchronize()
+    if library is not None:  # the emulator gives each handle once
+        machine = module("emulator.machine.machine").Machine
+        add = machine.add
+
+        def add_again(self, thing):
+            if type(thing) is not kind or old in self.handles:
+                return add(self, thing)
+            thing.handle, self.handles[old] = old, thing
+            self.destroyed.discard(old)
+            return thing
+
+        kind, old = type(library._machine.handles[other.handle]), other.handle
+        monkeypatch.setattr(machine, "add", add_again)
+    with stream.capture() as graph:
+        other.wait(stream)
+        z.fill(1, stream=other)
+        stream.wait(other)
+        other.close()
+        with device.stream() as again:
+            x.fill(5, stream=again)  # it is not captured yet
+            again.wait(stream)
+            stream.wait(again)
+            y.copy_from(x, stream=stream)
+    graph.launch(streams[1])
+    streams[1].synchronize()
+    assert y.tolist() == [5] * 4
+    graph.close()
+
+
 def test_the_end_of_a_closed_stream_is_waited_for_alone(device, streams):
     """Work of other streams is not waited for, and a stream that was idle leaves nothing to wait for."""
     x, (stream, busy) = device.empty(4, "float32"), streams

@@ -7684,6 +7684,15 @@ CORRECTIONS = [
         new="            if False:\n                primary.pool",
         test="driver/test_foreign_streams.py::test_an_event_is_given_back_if_it_cannot_be_recorded[end_now]",
     ),
+    Correction(
+        "a seventh attack",
+        "a capture takes the work of a new stream for that of a closed one with its handle",
+        "gpu/core/points.py",
+        old="noted.before[stream] = end",
+        new="noted.before.setdefault(stream, end)",
+        test="driver/test_capture_order.py::test_a_stream_that_joins_a_capture_with_the_handle_of_a_closed_one",
+        mode="lazy",
+    ),
 ]
 
 
