@@ -20,7 +20,7 @@ from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
-from .core.context import ANY_CALLS, context_of, some_context
+from .core.context import ANY_CALLS, FOREIGN, context_of, some_context
 from .core.points import finish_context
 from .core.stream_arguments import LEGACY, NO_SYNC, PER_THREAD, handle_of, noted_form, queue_of, settled
 from .devices.device import Device
@@ -193,7 +193,7 @@ def _follow_said(made: Description, ordinal: int, using: int) -> None:
     """Let a default stream of a view's device wait for that of the device that DLPack says: the exporter asked that."""
     said, home = context_of(ordinal), device_of(made)
     if 0 < using <= PER_THREAD and home is not None and home is not said:
-        said.open()
+        said.hold(FOREIGN)
         follow(home, using, said, using)
 
 
@@ -223,7 +223,6 @@ def wait_for_event(made: Description, stream: object, event: int) -> None:
     """
     if handle_of(stream) != NO_SYNC:
         primary = device_of(made) or some_context()
-        primary.open()
         calls, queue = primary.calls, queue_of(stream)
         calls.cuStreamWaitEvent(queue, ctypes.c_void_p(event), ctypes.c_uint(0))
 

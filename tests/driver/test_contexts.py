@@ -354,3 +354,44 @@ def test_the_context_is_released_after_a_copy_by_a_kernel_of_ours(python):
     """The module of that kernel had a Device of its own, which was a user of the context for ever."""
     result = python(RELEASED)
     assert result.stdout == "right\n", result.stderr
+
+
+NEEDED = """
+import ctypes, sys
+from tests.subject import module, rawcuda
+
+cuda_h, what, cu = module("headers.cuda_h"), sys.argv[1], rawcuda.cu
+context, stream, array = cuda_h.CUcontext(), cuda_h.CUstream(), ctypes.c_uint64()
+cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
+cu.cuCtxPushCurrent_v2(context)
+cu.cuMemAlloc_v2(ctypes.byref(array), 64)
+cu.cuStreamCreate(ctypes.byref(stream), 1)
+cu.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
+
+class Theirs:
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "|u1", "data": (array.value, False), "version": 3}
+
+other = rawcuda.Device(0)
+if what != "any context":
+    other.synchronize()
+with rawcuda.Device(1) as device:
+    device.synchronize()
+    if what == "memory":
+        rawcuda.copy(Theirs(), bytes(64))
+    elif what == "stream":
+        other.stream().wait(stream.value)
+    elif what == "any context":
+        rawcuda.Stream.from_handle(stream.value).query()
+cu.cuDevicePrimaryCtxRelease_v2(1)
+active = ctypes.c_int()
+cu.cuDevicePrimaryCtxGetState(1, ctypes.byref(ctypes.c_uint()), ctypes.byref(active))
+print(active.value)
+"""
+
+
+@pytest.mark.parametrize("what", ["nothing", "memory", "stream", "any context"])
+def test_a_context_that_was_needed_for_others_stays_retained(python, what):
+    """Another thread may close the last Device while memory or a stream of other software is used."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("only one device")
+    assert python(NEEDED, what, check=True).stdout == f"{int(what != 'nothing')}\n"

@@ -484,3 +484,35 @@ def test_no_lock_is_held_while_the_reset_waits_for_work(python, where, user):
     env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,devices=2"}
     result = python(LOCK_NEEDED, str(where), user, env=env)
     assert result.stdout == "refused " * (user == "inside") + "done\n", result.stdout + result.stderr
+
+
+IN_A_WAIT = """
+import threading
+from tests.subject import module, rawcuda
+
+device = rawcuda.Device(0)
+device.context
+calls, todo = device._primary.calls, [1]
+wait = calls.cuStreamWaitEvent
+
+def interrupted(*arguments):
+    if todo:
+        todo.pop()
+        thread = threading.Thread(target=lambda: device.reset(force=True))
+        thread.start()
+        thread.join()
+    return wait(*arguments)
+
+vars(calls)["cuStreamWaitEvent"] = interrupted
+try:
+    device.stream().wait(device.stream())
+except rawcuda.CudaError:
+    print("refused")
+for _ in range(3):
+    device.stream().wait(device.stream())
+print("done")
+"""
+
+
+def test_a_wait_during_which_another_thread_resets_the_device_leaves_no_event_of_the_old_context(python):
+    assert python(IN_A_WAIT, check=True).stdout == "refused\ndone\n"

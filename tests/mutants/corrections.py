@@ -7693,6 +7693,38 @@ CORRECTIONS = [
         test="driver/test_capture_order.py::test_a_stream_that_joins_a_capture_with_the_handle_of_a_closed_one",
         mode="lazy",
     ),
+    Correction(
+        "a seventh reading",
+        "the close of a Device in another thread ends the context of foreign memory in use",
+        "gpu/memory/ordering.py",
+        old="    primary.hold(FOREIGN)\n    return primary",
+        new="    primary.open()\n    return primary",
+        test="driver/test_contexts.py::test_a_context_that_was_needed_for_others_stays_retained[memory]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the close of a Device in another thread ends the context of a foreign stream in use",
+        "gpu/core/stream_arguments.py",
+        old="            held.hold(FOREIGN)\n",
+        new="",
+        test="driver/test_contexts.py::test_a_context_that_was_needed_for_others_stays_retained[stream]",
+    ),
+    Correction(
+        "a seventh reading",
+        "the close of a Device in another thread ends the context in which a borrowed stream is used",
+        "gpu/core/context.py",
+        old="    found.hold(FOREIGN)\n",
+        new="    found.open()\n",
+        test="driver/test_contexts.py::test_a_context_that_was_needed_for_others_stays_retained[any context]",
+    ),
+    Correction(
+        "a seventh reading",
+        "an event of a context that was reset is used in the next one",
+        "gpu/core/stream_arguments.py",
+        old="        event.pool.append(event)",
+        new="        home.pool.append(event)",
+        test="driver/test_reset.py::test_a_wait_during_which_another_thread_resets_the_device_leaves_no_event_of_the_old_context",
+    ),
 ]
 
 

@@ -3,8 +3,9 @@
 What it is   PrimaryContext; `Current`, a context manager that makes it current; and `any_context`, for calls that need
              some current context, no matter which.
 How          It is retained when it is first needed, and stays retained (creating it again takes about 0.2 s) until a
-             Device that uses it was closed and none of our objects is left in it. It is pushed before a call that needs
-             it, unless it is current already, and popped afterwards: nothing is left pushed.
+             Device that uses it was closed and none of our objects is left in it; or, after it was needed for memory or
+             a stream of other software, until the process ends. It is pushed before a call that needs it, unless it is
+             current already, and popped afterwards: nothing is left pushed.
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
 Read next    handles.py, gpu/devices/device.py
 """
@@ -50,9 +51,11 @@ __all__ = [
     "ANY_CALLS",
     "AnyContext",
     "Current",
+    "FOREIGN",
     "PrimaryContext",
     "attempt",
     "access_remedy",
+    "active_contexts",
     "any_context",
     "check_reach",
     "check_version",
@@ -74,6 +77,9 @@ __all__ = [
 
 
 _POPPED = ctypes.byref(ctypes.c_void_p())  # where each thread writes the context that it pops; nobody reads it
+# A user of each context that was needed for memory or a stream of other software. Nothing removes it: no object of ours
+# holds the context for these, and another thread may close a Device while they are used.
+FOREIGN = object()
 _ALONE, _VERSION = ("alone",), ("version",)  # keys besides the device attributes
 _ACCESS_FLAGS, _MEMPOOL_HANDLE = ctypes.c_int(16), ctypes.c_int(17)  # CU_POINTER_ATTRIBUTE_...
 
@@ -91,7 +97,8 @@ class PrimaryContext:
     is_current tells whether this context is current in this thread; it takes 130 ns
     push, pop  the driver's functions for Current
     kept       our own modules, each loaded once. They hold this context, and are closed with it
-    events     the events of points.py; pool: those that no one uses now. They are destroyed with the context
+    events     the events of points.py; they are destroyed with the context
+    pool       those that no one uses now, a new list for each context
     destroyed  the handles of memory pools that were destroyed, and are not those of other pools by now
     """
 
@@ -149,7 +156,7 @@ class PrimaryContext:
             return self._handle
 
     def open(self) -> int:
-        """Return the context's handle, retaining the context if necessary but not holding it: for foreign memory."""
+        """Return the context's handle, retaining the context if necessary but not holding it."""
         if self._handle is None:
             if forked:
                 self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
@@ -186,7 +193,7 @@ class PrimaryContext:
         """Close the kept modules and destroy the events; they are made again when next needed."""
         while self.kept:
             self.kept.popitem()[1].close()
-        self.pool.clear()
+        self.pool = []
         while self.events:
             event = self.events.pop()
             argument, event.argument = event.argument, None
@@ -338,17 +345,12 @@ def any_context(for_default: bool = False) -> PrimaryContext | None:
 
 def _to_push(for_default: bool) -> PrimaryContext:
     """Return the context to push where none is current; see any_context."""
-    held = held_contexts()
-    if for_default and len(held) != 1:
+    if for_default and len(held_contexts()) != 1:
         raise ValueError(
             "a default stream belongs to the current context, and none is current: choose the device, "
             "with device.current(): ..., or use device.synchronize()"
         )
-    if held:
-        return held[0]
-    context = some_context()
-    context.open()  # it stays retained: a caller that asks about addresses will soon use them
-    return context
+    return some_context()
 
 
 def current_primary() -> PrimaryContext | None:
@@ -363,16 +365,24 @@ def current_primary() -> PrimaryContext | None:
 def some_context() -> PrimaryContext:
     """Return a context that is in use, by us or else by other software, so that no new context is created.
 
+    It stays retained: the caller needs it for what other software owns.
+    """
+    found = (held_contexts() or active_contexts() or [context_of(0)])[0]
+    found.hold(FOREIGN)
+    return found
+
+
+def active_contexts() -> list[PrimaryContext]:
+    """List the primary contexts that exist, whoever retains them.
+
     calls   cuDevicePrimaryCtxGetState
     """
-    for held in held_contexts():
-        return held
-    flags, active = ctypes.c_uint(), ctypes.c_int()
+    found, flags, active = [], ctypes.c_uint(), ctypes.c_int()
     for ordinal in range(count()):
         driver.current().cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
         if active.value:
-            return context_of(ordinal)
-    return context_of(0)
+            found.append(context_of(ordinal))
+    return found
 
 
 class AnyContext(Current):

@@ -127,19 +127,22 @@ def own_stream() -> PerThread:
 
 
 class Event:
-    """An event of a context's pool: `argument` is its handle as an argument, None after its context has ended."""
+    """An event of a context's pool: `argument` is its handle as an argument, None after its context has ended.
 
-    __slots__ = ("argument",)
+    pool  where it is put when no one uses it; the next context of the device has another list
+    """
+
+    __slots__ = ("argument", "pool")
 
     def __init__(self, primary: PrimaryContext) -> None:
-        handle = ctypes.c_void_p()
+        handle, self.pool = ctypes.c_void_p(), primary.pool
         primary.calls.cuEventCreate(byref(handle), _NO_TIMING)
         self.argument: object = as_argument(handle.value)
         primary.events.append(self)
 
 
 def take_event(primary: PrimaryContext) -> Event:
-    """Return an event of the context's pool; append it to primary.pool afterwards."""
+    """Return an event of the context's pool; append it to event.pool afterwards."""
     try:
         return primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
     except IndexError:
@@ -211,8 +214,8 @@ class Point:
         if _newest.get(self.key) is self:
             _newest.pop(self.key, None)
         event, self.event = self.event, None
-        if event is not None and event.argument is not None and not self.recording:  # (it ends with the context)
-            self.primary.pool.append(event)
+        if event is not None and not self.recording:  # (otherwise it ends with the context)
+            event.pool.append(event)
         self.things = []
         self.primary.let_go(self)
 

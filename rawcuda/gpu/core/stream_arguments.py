@@ -23,6 +23,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import (
     ANY_CALLS,
+    FOREIGN,
     AnyContext,
     PrimaryContext,
     context_of,
@@ -328,6 +329,7 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
         primary.calls.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
     for held in held_contexts():
         if held._handle == context.value:
+            held.hold(FOREIGN)
             return held
     return _foreign_home(primary, context.value, handle)
 
@@ -427,7 +429,7 @@ def order(home: PrimaryContext, source: int, primary: PrimaryContext, target: in
         record(event.argument, first)
         wait(second, event.argument, _NO_FLAGS)
     finally:
-        home.pool.append(event)
+        event.pool.append(event)  # (another thread may have reset the device meanwhile)
 
 
 # (home, working, primary, waiting) -> the calls of record_and_wait(), each with its stream as an argument. Preparing

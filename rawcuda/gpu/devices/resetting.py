@@ -164,7 +164,7 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
     invalidate()
     primary.kept.clear()
     forget(primary)
-    primary.pool.clear()
+    primary.pool = []
     for event in primary.events:
         event.argument = None  # it ends with the context
     primary.events.clear()

@@ -19,7 +19,7 @@ from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving, unless_inside
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
-from ..core.context import ANY_CALLS, PrimaryContext, context_of, held_contexts, some_context
+from ..core.context import ANY_CALLS, FOREIGN, PrimaryContext, context_of, held_contexts, some_context
 from ..core.handles import destroying
 from ..core.points import (
     REACHED,
@@ -107,7 +107,7 @@ def device_of(view: Description) -> PrimaryContext | None:
     if kind not in ("cuda", "cuda_managed") or ordinal is None:
         return None
     primary = context_of(ordinal)
-    primary.open()
+    primary.hold(FOREIGN)
     return primary
 
 
@@ -117,7 +117,15 @@ def contexts_of(thing: Any) -> list[PrimaryContext]:
     Page-locked memory of others does not tell on which device it is used: on any.
     """
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
-    return held_contexts() if primary is None else [primary]
+    return _every_context() if primary is None else [primary]
+
+
+def _every_context() -> list[PrimaryContext]:
+    """Return the contexts that are retained now, for work of other software; they stay retained."""
+    homes = held_contexts()
+    for home in homes:
+        home.hold(FOREIGN)
+    return homes
 
 
 def synchronize_contexts() -> None:
@@ -551,11 +559,9 @@ def finish_given(stream: object, *things: Any) -> None:
     handle = work_handle(stream)
     if not driver.is_loaded():
         return
-    homes = held_contexts()
+    homes = _every_context()
     if handle > PER_THREAD:
-        some = some_context()
-        some.open()
-        homes = [home_of(handle, some)]  # (an object may name another one if asked again)
+        homes = [home_of(handle, some_context())]  # (an object may name another one if asked again)
     for home in homes:
         refuse_capture(home, handle, _AT_ONCE)
     for thing in things:
