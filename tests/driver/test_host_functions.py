@@ -203,6 +203,32 @@ def test_what_a_function_closes_is_released_after_the_work_that_uses_it(device, 
         assert used.closed and calls.index("cuCtxSynchronize") < calls.index(ending), calls
 
 
+def test_what_ends_with_a_function_is_released_later(device):
+    """The last reference to the function is that of the stream: finalizers run where it ran, after it."""
+    gate, refused, thread = threading.Event(), [], threading.get_ident()
+
+    class Job:
+        def __init__(self):
+            self.memory, self.event = device.allocate(4), device.event()
+
+        def wait(self):
+            gate.wait(60)
+
+        def __del__(self):
+            self.memory.close()
+            try:
+                self.event.synchronize()
+            except errors.InvalidUse as error:
+                refused.append((threading.get_ident() != thread, "host function" in str(error)))
+
+    with device.stream() as stream:
+        stream.call(Job().wait)
+        gate.set()
+        stream.synchronize()
+    device.synchronize()
+    assert refused == [(True, True)]
+
+
 def test_a_function_lives_until_it_has_run(device):
     class Function:
         def __call__(self):

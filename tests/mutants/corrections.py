@@ -7725,6 +7725,14 @@ CORRECTIONS = [
         new="        home.pool.append(event)",
         test="driver/test_reset.py::test_a_wait_during_which_another_thread_resets_the_device_leaves_no_event_of_the_old_context",
     ),
+    Correction(
+        "a seventh attack",
+        "what only a host function referred to ends where the driver is called",
+        "gpu/core/host_functions.py",
+        old="        made = None  # what only",
+        new="        # what only",
+        test="driver/test_host_functions.py::test_what_ends_with_a_function_is_released_later",
+    ),
 ]
 
 

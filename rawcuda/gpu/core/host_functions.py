@@ -100,6 +100,7 @@ def _run(number: int | None) -> None:
         if len(failed) > _MOST_KEPT:  # nobody waits for their streams
             _print(failed.pop(0)[1])
     finally:
+        made = None  # what only the function refers to ends here: its finalizers may not call the driver either
         careful.remove(_run)
         serving.remove(ident)
 
