@@ -91,6 +91,28 @@ def test_events_of_a_whole_green_context(device, smallest):
             small.record(3)
 
 
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_capture_of_one_stream_goes_on(device, smallest, joined):
+    with device.split(smallest)[0] as part, device.event() as event, device.stream() as other:
+        stream, x = part.stream(), device.zeros(4, "int32")
+        part.stream().close()
+        with (other if joined else stream).capture() as graph:
+            if joined:
+                stream.wait(other)
+            x.fill(3, stream=stream)
+            uses = {"synchronize": part.synchronize, "record": part.record, "wait": lambda: part.wait(event)}
+            for name, use in uses.items():
+                with pytest.raises(errors.InvalidUse, match=rf"GreenContext\.{name}\(\): a stream of this green"):
+                    use()
+            if joined:
+                other.wait(stream)
+        graph.launch(other)
+        other.synchronize()
+        part.synchronize()
+        assert x.tolist() == [3] * 4
+        graph.close()
+
+
 @pytest.mark.parametrize("stream_first", [True, False])
 def test_closing_in_both_orders(device, smallest, stream_first):
     (part,) = device.split(smallest)

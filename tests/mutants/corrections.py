@@ -7733,6 +7733,30 @@ CORRECTIONS = [
         new="        # what only",
         test="driver/test_host_functions.py::test_what_ends_with_a_function_is_released_later",
     ),
+    Correction(
+        "a seventh attack",
+        "GreenContext.record() breaks the capture of one of its streams",
+        "gpu/devices/green.py",
+        old='        self._refuse_capture("GreenContext.record()")\n',
+        new="",
+        test="driver/test_green.py::test_a_capture_of_one_stream_goes_on[True]",
+    ),
+    Correction(
+        "a seventh attack",
+        "GreenContext.wait() breaks the capture of one of its streams",
+        "gpu/devices/green.py",
+        old='        self._refuse_capture("GreenContext.wait()")\n',
+        new="",
+        test="driver/test_green.py::test_a_capture_of_one_stream_goes_on[True]",
+    ),
+    Correction(
+        "a seventh attack",
+        "GreenContext.synchronize() breaks the capture of one of its streams",
+        "gpu/devices/green.py",
+        old='        self._refuse_capture("GreenContext.synchronize()")\n',
+        new="",
+        test="driver/test_green.py::test_a_capture_of_one_stream_goes_on[True]",
+    ),
 ]
 
 

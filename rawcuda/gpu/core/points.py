@@ -330,11 +330,13 @@ def note_joined(primary: PrimaryContext, stream: int, end: Point | None, legacy:
         noted.legacy[primary.ordinal] = legacy
 
 
-def refuse_wait(calls: Any, what: str, stream: int) -> None:
+def refuse_wait(calls: Any, what: str, stream: int, which: str = "this stream") -> None:
     """Refuse to wait for a stream that is captured, or for the legacy default stream while a capture bars it.
 
     The capture would break. A borrowed stream may be any of these.
 
+    what    the operation, for the error
+    which   the stream, for the error
     calls   cuStreamIsCapturing, cuStreamGetCaptureInfo
     raises  InvalidUse  the driver would refuse it with 900 or 906
     """
@@ -342,7 +344,7 @@ def refuse_wait(calls: Any, what: str, stream: int) -> None:
         if is_barred(calls):
             raise _refused(what, "a stream that the default stream waits for", STREAM_CAPTURE_IMPLICIT, "IMPLICIT")
     elif capture_number(calls, stream) is not None:
-        raise _refused(what, "this stream", STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
+        raise _refused(what, which, STREAM_CAPTURE_UNSUPPORTED, "UNSUPPORTED")
 
 
 def refuse_device_wait(primary: PrimaryContext, what: str) -> None:

@@ -24,6 +24,7 @@ from ...errors import a_kind, unsupported, worded
 from ...headers import cuda_h
 from ...ownership import drain, dropped
 from ..core.handles import GREEN, GREEN_STREAM, shown_handle
+from ..core.points import capturing, refuse_wait
 from ..core.stream_arguments import InContext
 from ..streams.stream import Event, Stream, priority_from
 
@@ -134,6 +135,7 @@ class GreenContext(SetOnce, InContext):
         elif not isinstance(event, Event):
             raise TypeError(f"record() needs an Event, not {a_kind(event)}")
         green = self._argument or self._prepare()
+        self._refuse_capture("GreenContext.record()")
         self._calls.cuGreenCtxRecordEvent(green, event._argument or event._prepare())
         return event
 
@@ -145,12 +147,27 @@ class GreenContext(SetOnce, InContext):
         if not isinstance(event, Event):
             raise TypeError(f"wait() needs an Event, not {a_kind(event)}")
         green = self._argument or self._prepare()
+        self._refuse_capture("GreenContext.wait()")
         self._calls.cuGreenCtxWaitEvent(green, event._argument or event._prepare())
 
     def synchronize(self) -> None:
         """Wait until all work in this green context is done."""
+        self._refuse_capture("GreenContext.synchronize()")
         with self.record() as event:
             event.synchronize()
+
+    def _refuse_capture(self, what: str) -> None:
+        """Refuse what would break the capture of a stream of this green context.
+
+        raises  InvalidUse  the driver would refuse it with 900
+        """
+        if capturing and dropped:  # a capture that an interrupt left without its end is ended there
+            drain()
+        for each in tuple(self._streams) if capturing else ():
+            stream = each()
+            handle = None if stream is None else stream._handle
+            if handle is not None:
+                refuse_wait(self._calls, what, handle, "a stream of this green context")
 
     def _closing(self) -> None:
         if dropped:
