@@ -163,6 +163,23 @@ def test_other_libraries_give_the_stream_of_a_green_context(device, smallest):
             assert {*view.tolist()} == {7}
 
 
+def test_a_stream_is_destroyed_before_its_green_context_where_both_are_in_a_cycle(device, smallest):
+    class Engine:
+        def __init__(self):
+            self.me = self
+            self.part = device.split(smallest)[0]
+            self.stream = self.part.stream()
+
+    for _ in range(3):
+        Engine()
+    heard = []
+    with rawcuda.trace(heard):
+        gc.collect()
+        device.stream().close()
+    ended = [call.name for call in heard if call.name in ("cuStreamDestroy_v2", "cuGreenCtxDestroy")]
+    assert ended == ["cuStreamDestroy_v2"] * 3 + ["cuGreenCtxDestroy"] * 3 + ["cuStreamDestroy_v2"], ended
+
+
 def test_a_dropped_stream_is_destroyed_before_its_green_context(device, smallest):
     (part,) = device.split(smallest)
     part.stream()

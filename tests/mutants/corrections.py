@@ -7757,6 +7757,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_green.py::test_a_capture_of_one_stream_goes_on[True]",
     ),
+    Correction(
+        "a seventh attack",
+        "a green context in a cycle is destroyed before its stream",
+        "gpu/devices/green.py",
+        old="        release.keeps = self  #",
+        new="        made._owner = self  #",
+        test="driver/test_green.py::test_a_stream_is_destroyed_before_its_green_context_where_both_are_in_a_cycle",
+    ),
 ]
 
 

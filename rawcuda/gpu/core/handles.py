@@ -175,10 +175,11 @@ class Lifetime(Cell):  # type: ignore[misc]
             its order; a Leased: all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
+    keeps   what must be released after it; not set where there is nothing
     begun   True as soon as the releasing call may have been made, which must not be made twice, unless kind.again
     """
 
-    __slots__ = ("begun", "capture", "kind", "primary", "stream", "taken")
+    __slots__ = ("begun", "capture", "keeps", "kind", "primary", "stream", "taken")
     __hash__ = object.__hash__  # objects of ctypes have no hash, since their values can change
 
     kind: Kind
@@ -187,6 +188,7 @@ class Lifetime(Cell):  # type: ignore[misc]
     taken: LockType
     capture: int | None
     begun: bool
+    keeps: object
 
     def release(self, late: bool) -> bool:
         """Release the handle, unless that was done already, or no handle was created; raise no error.

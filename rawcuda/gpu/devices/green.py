@@ -6,7 +6,7 @@ How          The driver divides the multiprocessors into groups of equal size, a
              stream, so memory, events and kernels can be used on it. Its kernels run only on the multiprocessors of the
              green context.
 Order        A green context must be destroyed after its streams: close() closes them first, and a stream keeps its
-             green context alive.
+             green context alive until it is destroyed.
 Source       CUDA Driver API, "Green Contexts"
 Read next    ranges.py
 """
@@ -117,8 +117,9 @@ class GreenContext(SetOnce, InContext):
         """
         number = priority_from(priority)
         made = Stream.__new__(Stream)
-        made._owner = self  # a stream must not outlive its green context
         made._create(self.device, GREEN_STREAM, (self._argument or self._prepare(), GREEN_STREAM.numbers[0], number))
+        release: Any = made._release
+        release.keeps = self  # a stream must not outlive its green context, also where both are in a cycle
         self._streams.append(ref(made, self._streams.remove))
         if self._handle is None:  # closed by another thread in the meantime
             made.close()
