@@ -654,6 +654,38 @@ def test_exported_memory_that_is_closed_waits_for_the_device(device, streams):
     assert made.index("cuCtxSynchronize") < made.index("cuMemFree_v2")
 
 
+@pytest.mark.parametrize("ended", ["raised", "broken", "recorded"])
+@pytest.mark.parametrize("stream_closed", [False, True])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_memory_of_a_capture_without_a_graph_is_not_freed(device, ended, stream_closed, pooled):
+    """Its address may be that of the memory of another graph by now."""
+    stream, heard, made = device.stream(), [], []
+    pool = device.memory_pool() if pooled else None
+    try:
+        with stream.capture("relaxed") as graph:
+            made.append(device.allocate(16, stream=stream, pool=pool))
+            if ended == "raised":
+                raise ZeroDivisionError
+            if ended == "broken":
+                with pytest.raises(rawcuda.CudaError), device.current():
+                    rawcuda.cu.cuStreamSynchronize(module("headers.cuda_h").CUstream(stream.handle))
+        assert ended == "recorded"
+        graph.launch(stream)
+    except (ZeroDivisionError, rawcuda.CudaError):
+        pass
+    if stream_closed:
+        stream.close()
+    with rawcuda.trace(heard):
+        made.pop().close()
+        device.stream().close()
+    device.synchronize()
+    freed = {"cuMemFreeAsync", "cuMemFree_v2"}.intersection(calls(heard))
+    assert freed == ({"cuMemFree_v2" if stream_closed else "cuMemFreeAsync"} if ended == "recorded" else set())
+    for each in (graph, stream, pool):
+        if each is not None:
+            each.close()
+
+
 @pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_memory_of_a_stream_is_freed_late_in_a_capture(device, streams):
     stream, other = streams

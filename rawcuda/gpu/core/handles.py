@@ -162,7 +162,10 @@ def make(
     if kind is POOL:
         primary.destroyed.discard(lifetime.value)
     if capturing and stream is not None:
-        lifetime.capture = capture_number(primary.calls, arguments[-1])
+        lifetime.capture = number = capture_number(primary.calls, arguments[-1])
+        noted = None if number is None else capturing.get(number)
+        if noted is not None:
+            noted.allocated.append(lifetime)
     return lifetime
 
 

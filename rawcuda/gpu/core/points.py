@@ -79,14 +79,16 @@ class Capture:
     ordinals  the devices of its streams
     before    the end of the work that each stream had before it took part, by its handle
     legacy    the end of the work that each device's legacy default stream had when the capture began to bar it
+    allocated  the releases of the memory that was allocated in it, which belongs to the graph
     """
 
-    __slots__ = ("kept", "ordinals", "before", "legacy")
+    __slots__ = ("kept", "ordinals", "before", "legacy", "allocated")
 
     def __init__(self, kept: list[object], ordinal: int) -> None:
         self.kept, self.ordinals = kept, {ordinal}
         self.before: dict[int, Point] = {}
         self.legacy: dict[int, Point] = {}
+        self.allocated: list[Any] = []
 
 
 capturing: dict[int, Capture] = {}  # our captures in progress, by their numbers

@@ -195,7 +195,10 @@ class Recording:
         except BaseException:  # an interrupt: the graph and the error may keep this object, so no finalizer would run
             dropped.append(self)
             raise
-        capturing.pop(self._number, None)
+        noted = capturing.pop(self._number, None)
+        if noted is not None and self.graph is None and (failed is not None or not is_wanted):
+            for each in noted.allocated:  # there is no graph: its addresses may soon be those of another one's memory
+                each.give_away()
         self._state = "over"  # (after an interrupt, the finalizer tries again)
         if failed is not None and is_wanted:  # otherwise an error in the block matters more
             raise failed
