@@ -516,3 +516,37 @@ print("done")
 
 def test_a_wait_during_which_another_thread_resets_the_device_leaves_no_event_of_the_old_context(python):
     assert python(IN_A_WAIT, check=True).stdout == "refused\ndone\n"
+
+
+NEVER_CALLED = """
+import gc, sys, weakref
+from tests.driver import kernels
+from tests.subject import rawcuda
+
+class Job:
+    def done(self):
+        print("called")
+
+device, job = rawcuda.Device(0), Job()
+alive, stream, code = weakref.ref(job), device.stream(nonblocking=False), device.load(kernels.FAULT)
+code["fault"].launch(grid=1, block=1, stream=stream)
+with device.current():
+    (stream if sys.argv[1] == "ours" else rawcuda.Stream.from_handle(stream.handle)).call(job.done)
+del job
+try:
+    stream.synchronize()
+except rawcuda.ContextLost:
+    print("lost", alive() is not None)
+device.reset(force=True)
+gc.collect()
+print(alive())
+device.stream().call(print, "called after the reset")
+device.synchronize()
+"""
+
+
+@pytest.mark.parametrize("whose", ["ours", "borrowed"])
+def test_functions_that_will_not_be_called_are_kept_until_the_reset(python, whose):
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,devices=2"}
+    result = python(NEVER_CALLED, whose, env=env, check=True)
+    assert result.stdout == "lost True\nNone\ncalled after the reset\n"

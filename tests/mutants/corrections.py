@@ -7781,6 +7781,22 @@ CORRECTIONS = [
         new="not is_wanted",
         test="driver/test_capture_order.py::test_memory_of_a_capture_without_a_graph_is_not_freed[False-False-broken]",
     ),
+    Correction(
+        "a seventh attack",
+        "functions of a stream that a reset has ended are kept for ever",
+        "gpu/devices/resetting.py",
+        old="    forget_calls(unmade)  #",
+        new="    #",
+        test="driver/test_reset.py::test_functions_that_will_not_be_called_are_kept_until_the_reset[ours]",
+    ),
+    Correction(
+        "a seventh attack",
+        "functions of a borrowed stream that a reset has ended are kept for ever",
+        "gpu/core/host_functions.py",
+        old="ours = {ordinal, _ANY} if",
+        new="ours = {ordinal} if",
+        test="driver/test_reset.py::test_functions_that_will_not_be_called_are_kept_until_the_reset[borrowed]",
+    ),
 ]
 
 

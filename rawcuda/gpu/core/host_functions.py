@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .stream_arguments import StreamHandle
 
-__all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
+__all__ = ["call", "calls_of", "for_graph", "forget_calls", "raise_from", "raise_from_device"]
 
 _MANY = [64]  # streams, after which those that were closed are removed from the table
 _ANY = -1  # the ordinal for an unknown device: the stream is borrowed, or any may launch the graph
@@ -157,6 +157,21 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         _calls.pop(number, None)
         made.function, made.arguments = _no_call, ()  # (to remove it from `kept` would call the == of others there)
         raise
+
+
+def calls_of(ordinal: int) -> list[int]:
+    """Return the numbers of the calls that have not been made on the streams of a device.
+
+    Those of streams that we do not own are included if no other device is in use.
+    """
+    ours = {ordinal, _ANY} if all(primary.ordinal == ordinal for primary in held_contexts()) else {ordinal}
+    return [number for number, made in list(_calls.items()) if made.origin.ordinal in ours]
+
+
+def forget_calls(numbers: list[int]) -> None:
+    """Keep no longer what these calls refer to: their context has ended, so that they will not be made."""
+    for number in numbers:
+        _calls.pop(number, None)
 
 
 def for_graph(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, int, object]:

@@ -19,6 +19,7 @@ from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate, is_serving
 from ..core.context import attempt, forget_peers, held_contexts
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
+from ..core.host_functions import calls_of, forget_calls
 from ..core.leases import Lender
 from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
@@ -90,6 +91,7 @@ def reset(device: Device, force: bool) -> None:
         owned = _refuse_used(primary)
         _end_objects(primary, owned)
         _forget_failures(primary.ordinal)
+        unmade = calls_of(primary.ordinal)
         attempt(primary.driver.cuDevicePrimaryCtxReset_v2, primary.ordinal)
         primary._handle, primary.closing = None, True
         try:
@@ -97,6 +99,7 @@ def reset(device: Device, force: bool) -> None:
         finally:
             primary._open()
     invalidate()
+    forget_calls(unmade)  # (without the lock: this may run finalizers of the user)
 
 
 def _refuse_used(primary: PrimaryContext) -> list[Owned]:
