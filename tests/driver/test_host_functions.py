@@ -229,6 +229,39 @@ def test_what_ends_with_a_function_is_released_later(device):
     assert refused == [(True, True)]
 
 
+CLOSED_THERE = {
+    "memory": lambda device: device.allocate(64),
+    "memory of a stream": lambda device: device.allocate(64, stream=rawcuda.Stream.per_thread),
+    "pinned": lambda device: device.allocate(64, kind="pinned"),
+    "virtual": lambda device: device.virtual_memory(64),
+    "stream": lambda device: device.stream(),
+    "event": lambda device: device.event(),
+    "module": lambda device: device.load(kernels.ADD),
+    "library": lambda device: rawcuda.Library(kernels.ADD),
+}
+
+
+REFUSED = ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuLibraryUnload", "cuThreadExchangeStreamCaptureMode")
+
+
+@pytest.mark.codes(*(f"{name} returned 800" for name in REFUSED))
+@pytest.mark.parametrize("kind", CLOSED_THERE)
+def test_what_a_function_of_other_software_closes_is_released_later(device, library, kind):
+    """We do not know that it is one: the driver refuses the release."""
+    if library is None:
+        pytest.skip("a driver may wait for ever")
+    with device.stream() as stream, device.current():
+        before = library.live_handles()
+        made = CLOSED_THERE[kind](device)
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: made.close())
+        rawcuda.cu.cuLaunchHostFunc(cuda_h.CUstream(stream.handle), ctypes.cast(function, ctypes.c_void_p).value, None)
+        stream.synchronize()
+        assert made.closed
+        gc.collect()
+        ownership.drain()
+        assert library.live_handles() == before
+
+
 def test_a_function_lives_until_it_has_run(device):
     class Function:
         def __call__(self):

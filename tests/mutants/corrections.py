@@ -7797,6 +7797,30 @@ CORRECTIONS = [
         new="ours = {ordinal} if",
         test="driver/test_reset.py::test_functions_that_will_not_be_called_are_kept_until_the_reset[borrowed]",
     ),
+    Correction(
+        "a seventh attack",
+        "what a host function of other software closes is never released",
+        "gpu/core/handles.py",
+        old="AGAIN = OUT_OF_MEMORY, NOT_PERMITTED",
+        new="AGAIN = (OUT_OF_MEMORY,)",
+        test="driver/test_host_functions.py::test_what_a_function_of_other_software_closes_is_released_later[memory]",
+    ),
+    Correction(
+        "a seventh attack",
+        "virtual memory that a host function of other software closes is never released",
+        "gpu/core/reservation.py",
+        old="(STREAM_CAPTURE_UNSUPPORTED, *AGAIN)",
+        new="(STREAM_CAPTURE_UNSUPPORTED,)",
+        test="driver/test_host_functions.py::test_what_a_function_of_other_software_closes_is_released_later[virtual]",
+    ),
+    Correction(
+        "a seventh attack",
+        "a library that a host function of other software closes is never unloaded",
+        "gpu/kernels/libraries.py",
+        old='            if getattr(error, "code", 0) in AGAIN:\n',
+        new="            if False:\n",
+        test="driver/test_host_functions.py::test_what_a_function_of_other_software_closes_is_released_later[library]",
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from ctypes import byref
 
 from ...driver import NoRoom
 from ...errors import CudaError, ForkedAfterInit
-from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED
+from ...headers.status import NOT_PERMITTED, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
 from ...ownership import Owned, drain, dropped, ending, invalidate, tokens
 from .context import PrimaryContext
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "AGAIN",
     "ARRAY",
     "CLONE",
     "DEVICE",
@@ -62,6 +63,10 @@ __all__ = [
     "make",
     "shown_handle",
 ]
+
+# The errors after which a release is tried again: nothing was released. The second one is that of a host function of
+# other software, of which we do not know.
+AGAIN = OUT_OF_MEMORY, NOT_PERMITTED
 
 # Held while a stream is destroyed, and while memory is freed on a stream: two threads may close the two.
 destroying = free_after_fork(RLock())
@@ -197,7 +202,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         """Release the handle, unless that was done already, or no handle was created; raise no error.
 
         late     called from drain(): nobody asked for this release now, so it does not wait for the end of a stream
-        returns  False if a capture forbids the release, or memory is short: try again later
+        returns  False if a capture or a host function forbids the release, or memory is short: try again later
         """
         failed = 0
         if tokens and self.kind is MODULE:  # it may have been collected, and a function of one of its kernels not
@@ -211,7 +216,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         except CudaError as error:  # the context is lost, or the host has no memory left for the release
             failed = error.code
             self.primary.driver.unnoticed(error)
-            if failed == OUT_OF_MEMORY:
+            if failed in AGAIN:
                 self.taken.release()
                 return False
         except ForkedAfterInit:
@@ -294,6 +299,8 @@ class Lifetime(Cell):  # type: ignore[misc]
             self.begun = True
             primary.calls.cuMemFreeAsync(self, queue)
         except CudaError as error:  # a stream of other software that was destroyed: memory was not freed
+            if error.code in AGAIN:
+                raise
             primary.driver.unnoticed(error)
             if self.capture is None:
                 return None  # (otherwise no launch of the graph has allocated it, or one has freed it)

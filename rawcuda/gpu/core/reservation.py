@@ -23,6 +23,7 @@ from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from .calls import relaxed
 from .context import PrimaryContext, attempt
+from .handles import AGAIN
 from .locations import Location, finish_work
 
 TYPE_CHECKING = False
@@ -112,7 +113,7 @@ class Reservation:
                     return False
             except CudaError as error:
                 primary.driver.unnoticed(error)
-                if error.code == STREAM_CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
+                if error.code in (STREAM_CAPTURE_UNSUPPORTED, *AGAIN):  # 900: other software captures
                     return False
         for piece in reversed(tuple(self.pieces)):
             attempt(piece.undo, primary)

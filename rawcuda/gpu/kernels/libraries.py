@@ -19,6 +19,7 @@ from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...ownership import drain, dropped, invalidate
 from ..core.calls import relaxed
+from ..core.handles import AGAIN
 from ..core.leases import Lender
 from . import image
 from .module import Logs, Module, loaded_with_logs, other_names, read_code
@@ -44,19 +45,24 @@ class _Loaded(ctypes.c_void_p):
     keeps: object  # the code and the logs, which the driver may use until the library is unloaded
     taken: LockType  # the lock that the one caller takes that unloads the library
 
-    def release(self, late: bool) -> None:
+    def release(self, late: bool) -> bool:
         """Unload the library without breaking a capture, unless that was done already; raise no error.
 
+        returns  False if memory is short, or a host function of other software forbids it: try again later
         calls   cuLibraryUnload, cuThreadExchangeStreamCaptureMode
         """
         if not self.value or not self.taken.acquire(False):
-            return
+            return True
         invalidate()
         try:
             with relaxed(self.driver):
                 self.driver.cuLibraryUnload(cuda_h.CUlibrary(self.value))
         except (CudaError, ForkedAfterInit) as error:
             self.driver.unnoticed(error)
+            if getattr(error, "code", 0) in AGAIN:
+                self.taken.release()
+                return False
+        return True
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
