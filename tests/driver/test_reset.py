@@ -514,7 +514,7 @@ print("done")
 """
 
 
-def test_a_wait_during_which_another_thread_resets_the_device_leaves_no_event_of_the_old_context(python):
+def test_a_reset_in_another_thread_during_a_wait_leaves_no_event_behind(python):
     assert python(IN_A_WAIT, check=True).stdout == "refused\ndone\n"
 
 
