@@ -51,7 +51,7 @@ REGISTERS = {
     "gpu.processes.opening": "_open_here Opened.parts",
     "gpu.processes.server": "_running _asked Answer.descriptors Offer.users Server.offers Server._new Server._used",
     "gpu.core.stream_arguments": "failed",
-    "gpu.core.points": "capturing waiting retained _newest _skipped Capture.before Capture.legacy "
+    "gpu.core.points": "capturing waiting retained _newest _skipped Capture.before Capture.allocated Capture.legacy "
     "Point.things Point.recording",
     "gpu.streams.stream": "_keepers",
     "gpu.core.host_functions": "_calls _graph_calls _forever _origins _thunk _addresses",
