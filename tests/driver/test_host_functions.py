@@ -434,6 +434,23 @@ def test_functions_are_waited_for_at_the_end_of_python(python):
     assert result.returncode == 0 and result.stdout == "it ran\n" and "ValueError: unseen" in result.stderr, result
 
 
+def test_at_the_end_of_python_other_streams_are_not_waited_for(python):
+    """Their work may wait for something that will not come."""
+    code = """
+        import threading, time
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        stream, other, flag = device.stream(), device.stream(), device.zeros(1, "uint32")
+        device.synchronize()
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()  # it may write the flag, for all we know
+        other.wait_value(flag[0], 1)
+        stream.call(time.sleep, 0.1)
+        stream.call(print, "it ran")
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy"}
+    assert python(code, env=env, timeout=20).stdout == "it ran\n"
+
+
 @pytest.mark.parametrize("mode", ["lazy", "random"])
 def test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function(python, mode):
     """A launch waits for room behind the function, other calls wait for the launch, and the function closes things."""

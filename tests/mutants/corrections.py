@@ -7821,6 +7821,15 @@ CORRECTIONS = [
         new="            if False:\n",
         test="driver/test_host_functions.py::test_what_a_function_of_other_software_closes_is_released_later[library]",
     ),
+    Correction(
+        "a seventh attack",
+        "the end of Python waits for streams without functions",
+        "gpu/core/host_functions.py",
+        old="    elsewhere = bool(_graph_calls)",
+        new="    elsewhere = True",
+        test="driver/test_host_functions.py::test_at_the_end_of_python_other_streams_are_not_waited_for",
+        hangs=True,
+    ),
 ]
 
 

@@ -236,9 +236,16 @@ def _finish() -> None:
     """Wait for the functions that have not run yet, and print exceptions that were not raised, when Python ends."""
     if forked:
         return
-    if _calls or _graph_calls:
-        for primary in held_contexts():
-            attempt(primary.calls.cuCtxSynchronize)
+    elsewhere = bool(_graph_calls)  # whether functions may run on streams that we do not know
+    for made in [*_calls.values()]:
+        stream = made.origin.stream and made.origin.stream()
+        queue = stream and stream.queue()
+        if stream and queue:
+            attempt(stream._calls.cuStreamSynchronize, queue)
+        else:
+            elsewhere = True
+    for primary in held_contexts() if elsewhere else ():  # (other work may wait for something that will not come)
+        attempt(primary.calls.cuCtxSynchronize)
     while failed:
         _print(failed.pop(0)[1])
 
