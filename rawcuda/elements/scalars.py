@@ -97,6 +97,7 @@ def _sign_bit(name: str) -> int:
 def _small_code(name: str, value: float) -> int:
     """Return the code nearest to a value, and the even one of two that are equally near.
 
+    Of two powers of two it is the larger one, as in ml_dtypes: neither of them has a mantissa that is even.
     raises  OverflowError  the type has no such number: it is too large, or an infinity, or not positive
             ValueError     the type has no NaN
     """
@@ -119,13 +120,14 @@ def _small_code(name: str, value: float) -> int:
     magnitudes = [v for v in _table(name)[:half] if not isnan(v) and not isinf(v)]
     largest, size = magnitudes[-1], abs(value)
     if style != "exponent":
-        step = largest - magnitudes[-2]
+        step, odd = largest - magnitudes[-2], len(magnitudes) - 1 & 1
     else:
-        step = largest
-    odd = len(magnitudes) - 1 & 1
+        step, odd = largest, 1
     if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds up to a number that the type lacks
         raise OverflowError
-    best = min(range(len(magnitudes)), key=lambda code: (abs(magnitudes[code] - size), code & 1))
+    nearest = min([abs(each - size) for each in magnitudes])
+    equal = [code for code, each in enumerate(magnitudes) if abs(each - size) == nearest]
+    best = max(equal) if style == "exponent" else min(equal, key=lambda code: code & 1)
     if style == "fnuz" and best == 0:
         return best
     return sign | best

@@ -7830,6 +7830,14 @@ CORRECTIONS = [
         test="driver/test_host_functions.py::test_at_the_end_of_python_other_streams_are_not_waited_for",
         hangs=True,
     ),
+    Correction(
+        "a seventh attack",
+        "a tie between two powers of two is rounded to the even code",
+        "elements/scalars.py",
+        old='max(equal) if style == "exponent" else min',
+        new="min",
+        test="null/test_dtypes.py::test_of_two_powers_of_two_that_are_equally_near_the_larger_one_is_taken",
+    ),
 ]
 
 

@@ -523,7 +523,7 @@ def test_the_edge_of_a_range_is_where_struct_has_it_for_float16(name):
         numbers = [number for number in scalars._table(name) if 0 <= number < float("inf")]
         largest, odd = max(numbers), scalars._table(name).index(max(numbers)) % 2 == 1
         above = largest if name == "float8_e8m0fnu" else largest - sorted(set(numbers))[-2]
-        edge = largest + above / 2
+        edge, odd = largest + above / 2, odd or name == "float8_e8m0fnu"
     assert scalars.decode(dtype, scalars.encode(dtype, largest)) == [largest]
     below, beyond = edge * (1 - 2.0**-50), edge * (1 + 2.0**-50)
     for sign in (1, -1) if name != "float8_e8m0fnu" else (1,):
@@ -533,6 +533,15 @@ def test_the_edge_of_a_range_is_where_struct_has_it_for_float16(name):
         for wrong in (sign * edge,) * odd + (sign * beyond, sign * 1e39, sign * 1e300, sign * 10**400):
             with pytest.raises(ValueError, match=f"does not fit into {name}"):
                 scalars.encode(dtype, wrong)
+
+
+def test_of_two_powers_of_two_that_are_equally_near_the_larger_one_is_taken():
+    """As ml_dtypes does, and not the one whose code is even."""
+    numpy, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
+    dtype = dtypes.of("float8_e8m0fnu")
+    ties = [1.5 * 2.0**power for power in range(-127, 127)]
+    assert b"".join(scalars.encode(dtype, tie) for tie in ties) == bytes(range(1, 255))
+    assert numpy.array(ties).astype(ml_dtypes.float8_e8m0fnu).tobytes() == bytes(range(1, 255))
 
 
 def test_what_float_makes_infinite_is_out_of_range():
