@@ -204,6 +204,48 @@ def test_in_a_batch_with_other_copies(device, other):
         assert arrays[2].tolist() == arrays[3].tolist() == [1] * 100
 
 
+def memory_of_kind(device, kind):
+    if kind == "registered":
+        return device.register(bytearray(16)).view("int32")
+    return device.allocate(16, kind=kind).view("int32")
+
+
+@pytest.mark.parametrize("kind", ["pinned", "managed", "registered"])
+@pytest.mark.parametrize("given", [None, "legacy", "per_thread"])
+@pytest.mark.parametrize("opaque", [False, True], ids=["device memory", "CUDA array"])
+def test_default_streams_of_two_devices_wait_for_each_other(device, other, kind, given, opaque):
+    """A copy waits for what reads its target, too, and what writes its source later waits for the copy."""
+    stream = getattr(rawcuda.Stream, given) if given else None
+    shared, there = memory_of_kind(other, kind), other.empty((4,), "int32")
+    image = device.array((4,), "int32") if opaque else device.empty((4,), "int32")
+    shared.fill(1, stream=stream)
+    image.copy_from(shared, stream=stream)
+    shared.fill(2, stream=stream)
+    there.copy_from(shared, stream=stream)
+    image.copy_to(shared, stream=stream)
+    device.synchronize()
+    assert there.tolist() == [2] * 4 and image.tolist() == [1] * 4
+    other.synchronize()
+    assert shared.tolist() == [1] * 4
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("opaque", [False, True], ids=["device memory", "CUDA array"])
+def test_a_copy_breaks_no_capture_that_bars_the_default_stream_of_the_other_device(device, other, opaque):
+    shared, noted = memory_of_kind(other, "pinned"), other.empty((4,), "int32")
+    image = device.array((4,), "int32") if opaque else device.empty((4,), "int32")
+    shared.fill(1)
+    with other.stream(nonblocking=False) as captured:
+        with captured.capture() as graph:
+            noted.fill(3, stream=captured)
+            image.copy_from(shared)
+            image.copy_to(shared)
+        graph.launch(captured)
+        rawcuda.synchronize()
+        graph.close()
+    assert image.tolist() == shared.tolist() == [1] * 4 and noted.tolist() == [3] * 4
+
+
 @pytest.mark.parametrize("why", ["during_api_call", "pageable"])
 @pytest.mark.parametrize("given", ["default", "per thread", "own"])
 def test_a_batch_waits_for_each_device_that_takes_part(device, other, given, why):

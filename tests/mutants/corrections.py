@@ -7838,6 +7838,39 @@ CORRECTIONS = [
         new="min",
         test="null/test_dtypes.py::test_of_two_powers_of_two_that_are_equally_near_the_larger_one_is_taken",
     ),
+    Correction(
+        "a seventh attack",
+        "memory of another device is overwritten before it is copied to a CUDA array on a default stream",
+        "gpu/textures/transfers.py",
+        old='"dst", stream, handle, primary, thing, side)\n        hold_back_default(primary, handle, side.primary)\n',
+        new='"dst", stream, handle, primary, thing, side)\n',
+        test=(
+            "driver/test_copy_peer.py::test_default_streams_of_two_devices_wait_for_each_other[CUDA array-None-pinned]"
+        ),
+        mode="lazy",
+    ),
+    Correction(
+        "a seventh attack",
+        "a CUDA array is copied over memory of another device that a default stream still reads",
+        "gpu/textures/transfers.py",
+        old="        follow_default(primary, handle, side.primary)\n        note(thing",
+        new="        note(thing",
+        test=(
+            "driver/test_copy_peer.py::test_default_streams_of_two_devices_wait_for_each_other[CUDA array-None-pinned]"
+        ),
+        mode="lazy",
+    ),
+    Correction(
+        "a seventh attack",
+        "a copy between two devices breaks a capture that bars the default stream of the other device",
+        "gpu/memory/ordering.py",
+        old="        _hold_back(primary, using, other, using)\n",
+        new="        order(primary, using, other, using)\n",
+        test=(
+            "driver/test_copy_peer.py::"
+            "test_a_copy_breaks_no_capture_that_bars_the_default_stream_of_the_other_device[device memory]"
+        ),
+    ),
 ]
 
 

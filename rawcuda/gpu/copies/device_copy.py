@@ -24,8 +24,19 @@ from ...errors import CudaError
 from ..core.context import PrimaryContext, pool_access
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
-from ..memory.ordering import PAGEABLE, end_work, finish_given, keep, make_ready, note, refuse_capture, uncaptured
-from ..streams.stream import Stream, record_and_wait
+from ..memory.ordering import (
+    PAGEABLE,
+    end_work,
+    finish_given,
+    follow_default,
+    hold_back_default,
+    keep,
+    make_ready,
+    note,
+    refuse_capture,
+    uncaptured,
+)
+from ..streams.stream import Stream
 from . import transfer
 from .contiguous import FILLS_OF_ROWS
 from .peer_copy import copy_across
@@ -66,13 +77,9 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
             other = of.primary
         else:
             other = to.primary
-        both = handle <= PER_THREAD and other is not None and other is not device
-        if both:  # the default streams of both devices
-            other.open()
-            record_and_wait(device, handle, handle, other)
+        follow_default(device, handle, other)
         _do_copy(target, source, to, of, walk, stream, device, handle)
-        if both:
-            record_and_wait(other, handle, handle, device)
+        hold_back_default(device, handle, other)
     except BaseException as error:
         end_work(error, home, queue_of(handle), target, source)
         raise

@@ -70,8 +70,10 @@ __all__ = [
     "end_work",
     "finish_given",
     "follow",
+    "follow_default",
     "follow_each",
     "hold_back",
+    "hold_back_default",
     "hold_captures",
     "keep",
     "keep_foreign",
@@ -316,6 +318,23 @@ def follow(primary: PrimaryContext, using: int, home: PrimaryContext, working: i
         end.wait()
 
 
+def follow_default(primary: PrimaryContext, using: int, other: PrimaryContext | None) -> None:
+    """Make a default stream wait for the same one of another device, whose memory takes part in a copy.
+
+    using   the handle; for a stream that is no default one, nothing is done
+    other   None: memory of other software, which belongs to no device
+    """
+    if using <= PER_THREAD and other is not None and other is not primary:
+        other.open()
+        follow(primary, using, other, using)
+
+
+def hold_back_default(primary: PrimaryContext, using: int, other: PrimaryContext | None) -> None:
+    """Make the same default stream of another device wait for a default stream: the opposite of follow_default()."""
+    if using <= PER_THREAD and other is not None and other is not primary:
+        _hold_back(primary, using, other, using)
+
+
 def follow_each(homes: list[PrimaryContext], using: int, working: int) -> None:
     """Make one stream wait for another; if it is a default one, or the other is, that of each of these contexts."""
     for primary in homes if using <= PER_THREAD else homes[:1]:
@@ -478,7 +497,7 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
 
 
 def _hold_back(home: PrimaryContext, using: int, there: PrimaryContext, theirs: int) -> None:
-    """Make an exporter's stream wait for the work of another one."""
+    """Make a stream wait for the work of another one that uses its memory, and wait on the CPU where it cannot."""
     other, mine, barred = capture_number(home.calls, using), None, False
     if theirs == _LEGACY:
         barred = is_barred(there.calls)

@@ -24,9 +24,18 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, keep_ours, queue_of, release_of, settled, work_handle
-from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture, uncaptured
-from ..streams.stream import record_and_wait
+from ..core.stream_arguments import LEGACY, home_of, keep_ours, queue_of, release_of, settled, work_handle
+from ..memory.ordering import (
+    PAGEABLE,
+    end_work,
+    follow_default,
+    hold_back_default,
+    keep_foreign,
+    make_ready,
+    note,
+    refuse_capture,
+    uncaptured,
+)
 from .formats import data_of
 
 TYPE_CHECKING = False
@@ -196,7 +205,9 @@ def store(box: Box, source: object, stream: object) -> None:
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "dst", stream, handle, primary, thing, side)
     else:
         make_ready(primary, stream, thing)
+        follow_default(primary, handle, side.primary)
         _run(box, rows, "dst", stream, handle, primary, thing, side)
+        hold_back_default(primary, handle, side.primary)
 
 
 def load(box: Box, target: object, stream: object) -> None:
@@ -226,10 +237,10 @@ def load(box: Box, target: object, stream: object) -> None:
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
         make_ready(primary, stream, thing)
+        follow_default(primary, handle, side.primary)
         note(thing, LEGACY if stream is None else stream)  # before the calls: an interrupt may end them
         _run(box, rows, "src", stream, handle, primary, thing, side)
-        if handle <= PER_THREAD and side.primary not in (None, primary):  # a default stream of another device
-            record_and_wait(side.primary, handle, handle, primary)
+        hold_back_default(primary, handle, side.primary)
     if side.kind != "host":
         note(thing, LEGACY if stream is None else stream)
 
