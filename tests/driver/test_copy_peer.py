@@ -229,6 +229,22 @@ def test_default_streams_of_two_devices_wait_for_each_other(device, other, kind,
     assert shared.tolist() == [1] * 4
 
 
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+@pytest.mark.parametrize("given", [None, "per_thread"])
+@pytest.mark.parametrize("layout", ["rows", "backwards"])
+def test_a_copy_to_a_cuda_array_waits_for_a_kernel_that_writes_memory_of_another_device(
+    device, other, kind, given, layout
+):
+    stream = getattr(rawcuda.Stream, given) if given else None
+    shared, ones = other.allocate(16, kind=kind).view("float32"), device.full((4,), 1, "float32")
+    with device.array((4,), "float32") as image, device.load(kernels.ADD) as code:
+        shared.fill(0)
+        rawcuda.synchronize()
+        code["add"].launch(ones, ones, shared, 4, grid=1, block=128, stream=stream)
+        image.copy_from(shared[::-1] if layout == "backwards" else shared, stream=stream)
+        assert image.tolist() == [2.0] * 4
+
+
 @pytest.mark.codes("cuStreamIsCapturing returned 906")
 @pytest.mark.parametrize("opaque", [False, True], ids=["device memory", "CUDA array"])
 def test_a_copy_breaks_no_capture_that_bars_the_default_stream_of_the_other_device(device, other, opaque):

@@ -7871,6 +7871,18 @@ CORRECTIONS = [
             "test_a_copy_breaks_no_capture_that_bars_the_default_stream_of_the_other_device[device memory]"
         ),
     ),
+    Correction(
+        "a seventh attack",
+        "the CPU copies memory of another device to a CUDA array before a kernel has written it",
+        "gpu/textures/transfers.py",
+        old="            follow_default(side.primary, handle, primary)  #",
+        new="            pass  #",
+        test=(
+            "driver/test_copy_peer.py::"
+            "test_a_copy_to_a_cuda_array_waits_for_a_kernel_that_writes_memory_of_another_device[backwards-None-pinned]"
+        ),
+        mode="lazy",
+    ),
 ]
 
 

@@ -194,6 +194,8 @@ def store(box: Box, source: object, stream: object) -> None:
     handle, primary, side, there, rows = _ends(box, data, stream)
     if rows is None:
         aside = _aside(box, side, there)
+        if side.primary is not None:
+            follow_default(side.primary, handle, primary)  # the CPU may copy, on a stream of the memory's device alone
         copying.copy(aside, data, stream=stream)
         if there:
             finish_context(aside.owner._primary, "a copy into a CUDA array through temporary memory")
