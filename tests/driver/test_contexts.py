@@ -395,3 +395,47 @@ def test_a_context_that_was_needed_for_others_stays_retained(python, what):
     if len(rawcuda.devices()) < 2:
         pytest.skip("only one device")
     assert python(NEEDED, what, check=True).stdout == f"{int(what != 'nothing')}\n"
+
+
+INTERRUPTED = """
+import ctypes, sys
+from tests.subject import module, rawcuda
+
+cuda_h, arguments, cu = module("headers.cuda_h"), module("gpu.core.stream_arguments"), rawcuda.cu
+context, stream = cuda_h.CUcontext(), cuda_h.CUstream()
+cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
+cu.cuCtxPushCurrent_v2(context)
+cu.cuStreamCreate(ctypes.byref(stream), 1)
+cu.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
+waiting, lines = rawcuda.Device(0).stream(), 0
+
+def trace(frame, event, argument):
+    global lines
+    if frame.f_code is not arguments._foreign_home.__code__:
+        return None
+    if event == "line":
+        lines += 1
+        if lines == number:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+    return trace
+
+for number in range(1, 100):
+    lines = 0
+    sys.settrace(trace)
+    try:
+        waiting.wait(stream.value)
+        break
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    assert cu.current_context() is None, number
+print(number > 2)
+"""
+
+
+def test_an_interrupt_in_the_search_for_a_context_of_others_leaves_none_pushed(python):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("only one device")
+    assert python(INTERRUPTED, check=True).stdout == "True\n"

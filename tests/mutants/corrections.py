@@ -5875,7 +5875,7 @@ CORRECTIONS = [
         "a fifth attack",
         "a value on the default stream of a context that is no device's primary context is kept for another one",
         "gpu/core/stream_arguments.py",
-        old="        return current_primary() or _foreign_home(some_context(), now, stream._number)\n",
+        old="        return current_primary() or _foreign_home(now, stream._number)\n",
         new="        return current_primary() or some_context()\n",
         test="driver/test_other_device.py::"
         "test_a_value_on_a_default_stream_keeps_memory_until_the_stream_of_that_device_is_done",
@@ -7882,6 +7882,15 @@ CORRECTIONS = [
             "test_a_copy_to_a_cuda_array_waits_for_a_kernel_that_writes_memory_of_another_device[backwards-None-pinned]"
         ),
         mode="lazy",
+    ),
+    Correction(
+        "a seventh reading",
+        "an interrupt leaves the context of a foreign stream pushed",
+        "gpu/core/stream_arguments.py",
+        old="    for home in active_contexts():\n",
+        new="    primary = some_context()\n    primary.push(as_argument(context))\n"
+        "    primary.pop(ctypes.byref(ctypes.c_uint64()))\n    for home in active_contexts():\n",
+        test="driver/test_contexts.py::test_an_interrupt_in_the_search_for_a_context_of_others_leaves_none_pushed",
     ),
 ]
 

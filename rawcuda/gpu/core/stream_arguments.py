@@ -14,8 +14,7 @@ import ctypes
 
 from ...arguments import as_int
 from ...driver import as_argument, current
-from ...errors import CudaError, worded
-from ...headers import cuda_h
+from ...errors import worded
 from ...interpreter.cpython import facts
 from ...ownership import Owned, invalidate, releases_later, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
@@ -26,7 +25,7 @@ from .context import (
     FOREIGN,
     AnyContext,
     PrimaryContext,
-    context_of,
+    active_contexts,
     current_primary,
     held_contexts,
     no_device,
@@ -331,7 +330,7 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
         if held._handle == context.value:
             held.hold(FOREIGN)
             return held
-    return _foreign_home(primary, context.value, handle)
+    return _foreign_home(context.value, handle)
 
 
 def context_of_stream(stream: StreamHandle, other: PrimaryContext | None) -> PrimaryContext | None:
@@ -360,7 +359,7 @@ def home_of_call(stream: StreamHandle) -> PrimaryContext:
         return home_of(stream, some_context())
     with AnyContext(for_default=True):
         now = current().current_context() or 0
-        return current_primary() or _foreign_home(some_context(), now, stream._number)
+        return current_primary() or _foreign_home(now, stream._number)
 
 
 def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
@@ -376,23 +375,16 @@ def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
         retain(home, work_handle(stream), owner._lease_for_work(), release_of(stream))
 
 
-def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> PrimaryContext:
+def _foreign_home(context: int, handle: int) -> PrimaryContext:
     """Return the primary context of a device that only other software has used so far.
 
-    calls   cuCtxPushCurrent_v2, cuCtxGetDevice, cuCtxPopCurrent_v2
+    Each of them is asked for its handle: a push of the context, to ask for its device, is no step that an interrupt
+    cannot divide.
     """
-    ordinal, loaded = ctypes.c_int(-1), primary.driver
-    try:
-        loaded.cuCtxPushCurrent_v2(cuda_h.CUcontext(context))
-        try:
-            loaded.cuCtxGetDevice(ctypes.byref(ordinal))
-        finally:
-            loaded.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
-        home = context_of(ordinal.value)
+    for home in active_contexts():
         if home.open() == context:
+            home.hold(FOREIGN)
             return home
-    except CudaError:
-        pass
     raise ValueError(
         f"the stream {handle:#x} belongs to another context than the primary context of a device, so the end "
         "of its work cannot be determined: give a stream made by Device.stream()"
