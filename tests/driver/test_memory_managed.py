@@ -27,6 +27,24 @@ def concurrent(device):
         pytest.skip("this device cannot use managed memory at the same time as the host")
 
 
+def test_an_assignment_that_is_refused_takes_no_access_away(device, managed, monkeypatch):
+    concurrent(device)
+    managed.accessed_by = ["host"]
+    calls = vars(device._primary.calls)
+    name = "cuMemAdvise_v2" if module("driver").current().has("cuMemAdvise_v2") else "cuMemAdvise"
+    advise = getattr(device._primary.calls, name)
+
+    def refuse(address, size, advice, where):
+        if advice.value == 5:  # CU_MEM_ADVISE_SET_ACCESSED_BY
+            raise errors.OutOfMemory("full", code=2, name="CUDA_ERROR_OUT_OF_MEMORY", call=name)
+        advise(address, size, advice, where)
+
+    monkeypatch.setitem(calls, name, refuse)
+    with pytest.raises(errors.OutOfMemory):
+        managed.accessed_by = [device]
+    assert list(managed.accessed_by) == ["host"]
+
+
 def test_advice_is_remembered(device, managed):
     concurrent(device)
     assert managed.read_mostly is False and managed.preferred_location is None and not managed.accessed_by

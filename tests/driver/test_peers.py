@@ -655,3 +655,23 @@ def test_copies_of_memory_of_a_pool_that_gives_the_only_device_no_access(python)
     """The kernel that copied it ended the context."""
     result = python(ALONE, env={"CUDA_VISIBLE_DEVICES": "0"})
     assert result.stdout == "right\n", result.stderr
+
+
+REFUSED = """
+from tests.subject import rawcuda
+
+first, second, third = rawcuda.devices()
+for memory in (first.memory_pool(), first.virtual_memory(1)):
+    memory.peer_accessible_by = [second]
+    try:
+        memory.peer_accessible_by = [third]
+    except rawcuda.Unsupported:
+        print(*memory.peer_accessible_by)
+    memory.peer_accessible_by = []
+    print(*memory.peer_accessible_by)
+"""
+
+
+def test_an_assignment_that_is_refused_takes_no_access_away(python):
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=3,peers=pairs"}
+    assert python(REFUSED, env=env, check=True).stdout == "<Device 1>\n\n" * 2

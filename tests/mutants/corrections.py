@@ -7892,6 +7892,23 @@ CORRECTIONS = [
         "    primary.pop(ctypes.byref(ctypes.c_uint64()))\n    for home in active_contexts():\n",
         test="driver/test_contexts.py::test_an_interrupt_in_the_search_for_a_context_of_others_leaves_none_pushed",
     ),
+    Correction(
+        "a seventh reading",
+        "a refused assignment of peers takes the access of others away",
+        "gpu/core/locations.py",
+        old="        self._set_access(rights)\n",
+        new="        for each in rights:\n            self._set_access({each: rights[each]})\n",
+        test="driver/test_peers.py::test_an_assignment_that_is_refused_takes_no_access_away",
+    ),
+    Correction(
+        "a seventh reading",
+        "a refused assignment to accessed_by takes the access of others away",
+        "gpu/memory/managed.py",
+        old="        for each in added:  # first",
+        new='        for each in removed:\n            advise(memory, "unset_accessed_by", each, 0, None)\n'
+        "        for each in added:  # first",
+        test="driver/test_memory_managed.py::test_an_assignment_that_is_refused_takes_no_access_away",
+    ),
 ]
 
 

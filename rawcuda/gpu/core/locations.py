@@ -245,7 +245,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 class PeerAccess:
     """The part of memory, and of a pool, that says which other devices have access.
 
-    A class has _peers(), which returns these devices, and _set_access(devices, flags).
+    A class has _peers(), which returns these devices, and _set_access(rights), with the new rights by ordinal.
     """
 
     __slots__ = ()
@@ -265,8 +265,10 @@ class PeerAccess:
         for device in (*added, *removed):
             if ordinal_from(device) == self._primary.ordinal:
                 raise ValueError(f"{device!r} is the device of this memory, not a peer of it")
-        self._set_access(removed, 0)
-        self._set_access(added, 3)
+        # (in one call: where one device cannot get access, no other one loses it)
+        rights = {ordinal_from(device): 0 for device in removed}
+        rights.update({ordinal_from(device): 3 for device in added})
+        self._set_access(rights)
 
 
 def _public(given: object) -> object:

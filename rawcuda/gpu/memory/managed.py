@@ -336,10 +336,10 @@ def accessed_by(memory: Memory) -> locations.Devices:
             if where.kind not in (_DEVICE, _HOST):
                 raise ValueError(f"memory is accessed by a Device or 'host', and not by a node: {where.text()!r}")
             _check_concurrent(where)
+        for each in added:  # first: if the driver refuses one, no other one has lost its access
+            advise(memory, "set_accessed_by", each, 0, None)
         for each in removed:
             advise(memory, "unset_accessed_by", each, 0, None)
-        for each in added:
-            advise(memory, "set_accessed_by", each, 0, None)
 
     return locations.Devices(read, change)
 

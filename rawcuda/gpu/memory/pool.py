@@ -353,25 +353,24 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
                 ValueError   less than "readwrite" for the pool's own device
                 InvalidUse   a stream of the device is being captured, and access is taken away
         """
-        self._set_access([device], locations.right_from(access))
+        flags = locations.right_from(access)
+        self._set_access({locations.ordinal_from(device): flags})
 
-    def _set_access(self, devices: list[object], flags: int) -> None:
-        own, ordinals = self._primary.ordinal, [locations.ordinal_from(device) for device in devices]
-        handle = self._argument()
-        for ordinal in ordinals:
+    def _set_access(self, rights: dict[int, int]) -> None:
+        own, handle = self._primary.ordinal, self._argument()
+        for ordinal, flags in rights.items():
             if self.kind == "device":
                 if ordinal == own and flags != 3:
                     raise ValueError(f"device {own} always has access to the memory of its own pool")
                 if flags:
                     locations.require_peer(ordinal, own, "a pool of it")
-        if not ordinals:
+        if not rights:
             return
-        if flags != 3:
-            locations.finish_work(ordinals, "set_access()")
-        wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
-        for each, ordinal in zip(wanted, ordinals):
-            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
-        self._primary.calls.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(ordinals)))
+        locations.finish_work((ordinal for ordinal, flags in rights.items() if flags != 3), "set_access()")
+        wanted = (cuda_h.CUmemAccessDesc * len(rights))()
+        for each, ordinal in zip(wanted, rights):
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), rights[ordinal]
+        self._primary.calls.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(rights)))
 
     def _peers(self) -> list[Device]:
         others = [ordinal for ordinal in range(count()) if ordinal != self._primary.ordinal]

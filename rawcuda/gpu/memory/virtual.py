@@ -410,10 +410,11 @@ class VirtualMemory(locations.PeerAccess, Memory):
         raises  Unsupported  the device cannot reach the memory
                 InvalidUse   a stream of it is being captured, and access is taken away
         """
-        self._set_access([device], locations.right_from(access))
+        flags = locations.right_from(access)
+        self._set_access({locations.ordinal_from(device): flags})
 
-    def _set_access(self, devices: list[object], flags: int) -> None:
-        rights, known = {locations.ordinal_from(device): flags for device in devices}, self._reservation.rights
+    def _set_access(self, rights: dict[int, int]) -> None:
+        known = self._reservation.rights
         self.handle
         locations.finish_work(_losing(known, rights), "set_access()")
         with self._lock:
@@ -429,7 +430,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
             known.update(rights)
 
     def _check_rights(self, rights: dict[int, int]) -> None:
-        """Check that the devices that get access can reach all memory that is mapped."""
+        """Check that devices can reach all memory that is mapped, before they get access."""
         homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.mapped())}
         for ordinal in [each for each, flags in rights.items() if flags]:
             for home in homes:
