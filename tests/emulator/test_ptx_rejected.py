@@ -550,6 +550,13 @@ def test_declarations(text: str, words: str) -> None:
     assert words in rejection(HEAD + text).log
 
 
+def test_a_string_has_only_ascii() -> None:
+    """Comments may have other characters: the newest ptxas takes them."""
+    for text in ('.file 1 "gr\u00f6\u00dfe.cu"\n', '.entry e() { .pragma "\u00e9"; ret; }'):
+        assert "Unexpected non-ASCII character" in rejection(HEAD + text).log
+    Machine(HEAD + "// gr\u00f6\u00dfe\n.entry e() { /* \u00e9 */ ret; }")
+
+
 @pytest.mark.parametrize("version, target, most", [("8.0", 90, 4352), ("8.1", 60, 4352), ("8.1", 70, 32764)])
 def test_the_size_of_the_parameters_depends_on_version_and_target(
     version: str, target: int, most: int, tmp_path: Path

@@ -7909,6 +7909,14 @@ CORRECTIONS = [
         "        for each in added:  # first",
         test="driver/test_memory_managed.py::test_an_assignment_that_is_refused_takes_no_access_away",
     ),
+    Correction(
+        "a seventh attack",
+        "a string of PTX with a character that is not ASCII is taken",
+        "emulator/ptx/reading/lexer.py",
+        old="kind == STRING and not found.group().isascii()",
+        new="False",
+        test="emulator/test_ptx_rejected.py::test_a_string_has_only_ascii",
+    ),
 ]
 
 

@@ -72,6 +72,8 @@ class Tokens:
                 continue
             if kind is None or kind == "stray":
                 raise self._stray(found.start())
+            if kind == STRING and not found.group().isascii():  # (comments may have others in newer versions of ptxas)
+                raise Rejected.at(self.line_of(found.start()), "Unexpected non-ASCII character in a string")
             kinds.append(kind)
             texts.append(found.group())
             places.append(found.start())
