@@ -463,6 +463,7 @@ def test_memory_of_malloc_in_a_kernel_is_for_kernels_only(client):
         ("cuMemcpyAsync", memory, other, 8, stream),
         ("cuMemsetD8_v2", memory, 1, 8),
         ("cuStreamWriteValue32_v2", stream, memory, 1, 0),
+        ("cuStreamWaitValue32_v2", stream, memory, 1, 0),
         ("cuMemGetAddressRange_v2", OUT, 0, memory),
         ("cuPointerGetAttribute", OUT, 2, memory),
         ("cuTexObjectCreate", OUT, texture, bytes(104), 0),

@@ -15,7 +15,7 @@ from ...interface.thunks import entry, read
 from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ...machine.queues import Conditional, Stream
-from ..memories.memory_entries import access_of
+from ..memories.memory_entries import access_of, allocation_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ def _checked(machine: Machine, stream: Stream, address: int, width: int, *, writ
     """Refuse an address that the stream's device cannot read, or write, for a value of this width."""
     if address % width:
         raise Refused(1, f"address {address:#x} must be a multiple of {width}")
-    found = machine.space.find(address)
+    found = allocation_at(machine, address)
     if found is None or address - found.base + width > found.size:
         raise Refused(1, machine.space.explain(address, width))
     holding = found.context
     if getattr(holding, "flavour", "") == "managed":
         raise Refused(1, "values in managed memory cannot be waited for or written in stream order")
-    access = 3 if holding is None else access_of(holding, stream.context)
+    access = access_of(holding, stream.context)
     if not access:
         raise Refused(1, machine.space.refuse(found, address, width))
     if writes and access != 3:
