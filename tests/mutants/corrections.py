@@ -7917,6 +7917,23 @@ CORRECTIONS = [
         new="False",
         test="emulator/test_ptx_rejected.py::test_a_string_has_only_ascii",
     ),
+    Correction(
+        "a seventh attack",
+        "a manifest with deep paths makes an update of a copy very slow",
+        "tools/commands/vendor.py",
+        old=" and len(names) <= _MOST_NAMES",
+        new="",
+        test="null/test_vendor.py::test_a_manifest_cannot_name_files_in_deep_folders",
+    ),
+    Correction(
+        "a seventh attack",
+        "very deep folders in a copy are not removed before Python 3.12",
+        "tools/commands/vendor.py",
+        old="    for inside in reversed(_folders(folder)):",
+        new="    for inside, _, _ in os.walk(folder, topdown=False):",
+        test="null/test_vendor.py::test_folders_of_any_depth_are_removed",
+        before=(3, 12),
+    ),
 ]
 
 

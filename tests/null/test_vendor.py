@@ -724,6 +724,28 @@ def test_a_manifest_cannot_name_files_outside_of_its_copy(told: Told, tmp_path: 
         assert (tmp_path / "precious").read_text() == "mine"
 
 
+def test_a_manifest_cannot_name_files_in_deep_folders(told: Told, tmp_path: Path) -> None:
+    """Each folder above each file is looked at, which takes time in the cube of the depth."""
+    told(tmp_path / "taken", "--only", "dlpack")
+    with (tmp_path / "taken" / "VENDORED.txt").open("a") as manifest:
+        manifest.write(f"{'0' * 64}  {'a/' * 1000}b\n")
+    assert "not a copy of a package" in told(tmp_path / "taken", "--update", status=2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no paths of this length")
+def test_folders_of_any_depth_are_removed(tmp_path: Path) -> None:
+    made = [f"{tmp_path / 'old'}{'/a' * depth}" for depth in range(1500)]
+    try:
+        for each in made:
+            os.mkdir(each)
+        vendor._remove(made[0], [])
+        assert not os.path.exists(made[0])
+    finally:
+        for each in reversed(made):
+            if os.path.exists(each):
+                os.rmdir(each)
+
+
 class Interrupting:
     """A trace function that raises KeyboardInterrupt before given lines of vendor.py, counted from 1 as they run."""
 

@@ -37,6 +37,7 @@ __all__ = ["main", "make_parser", "write", "check"]
 
 _FIRST_LINE = re.compile(r"(\S+) (\S{1,100}), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
+_MOST_NAMES = 20  # in a path; those of this package have at most five
 _CACHED = (".pyc", ".pyo")  # what Python itself puts into __pycache__
 
 
@@ -188,9 +189,15 @@ def _read(folder: str) -> Manifest | None:
     except ValueError:
         return None
     hashes = {path: digest for digest, path in _HASH_LINE.findall(text)}
-    if first is None or any(os.path.isabs(path) or ".." in path.split("/") or "\\" in path for path in hashes):
+    if first is None or not all([_is_possible(path) for path in hashes]):
         return None
     return Manifest(first[1], first[2], first[3], first[4], hashes)
+
+
+def _is_possible(path: str) -> bool:
+    """Tell whether a path can be that of a file of a copy: it stays in the copy, and is not deep."""
+    names = path.split("/")
+    return not os.path.isabs(path) and ".." not in names and "\\" not in path and len(names) <= _MOST_NAMES
 
 
 def _origin() -> str:
@@ -406,12 +413,28 @@ def _remove(folder: str, paths: list[str]) -> None:
         above = path.split("/")[:-1]
         if all([_is_folder(os.path.join(folder, *above[: number + 1])) for number in range(len(above))]):
             _quietly(os.unlink, os.path.join(folder, path))
-    for inside, _, names in os.walk(folder, topdown=False):
+    for inside in reversed(_folders(folder)):
         if os.path.basename(inside) == "__pycache__":
-            for name in names:
+            for name in _names(inside):
                 if name.endswith(_CACHED):
                     _quietly(os.unlink, os.path.join(inside, name))
         _quietly(os.rmdir, inside)
+
+
+def _folders(folder: str) -> list[str]:
+    """List a folder and all folders below it, each before those in it; os.walk() is recursive before Python 3.12."""
+    found = [folder]
+    for inside in found:  # which grows
+        found += [path for name in _names(inside) if _is_folder(path := os.path.join(inside, name))]
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    """List the names in a folder; none if it is missing, or cannot be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _quietly(remove: Callable[[str], None], path: str) -> None:
