@@ -7934,6 +7934,17 @@ CORRECTIONS = [
         test="null/test_vendor.py::test_folders_of_any_depth_are_removed",
         before=(3, 12),
     ),
+    Correction(
+        "a seventh attack",
+        "racecheck does not see reads with .nc",
+        "emulator/ptx/translating/emitting/access.py",
+        old="        self.touch(index, code, width * len(targets), self.matters, None, self.order, note, view)\n",
+        new=(
+            '        if not shape.has("nc"):\n'
+            "            self.touch(index, code, width * len(targets), self.matters, None, self.order, note, view)\n"
+        ),
+        test="driver/test_race_table.py::test_a_read_of_memory_that_must_not_be_written[ld.global.nc.u32 %r5, [{a}];]",
+    ),
 ]
 
 

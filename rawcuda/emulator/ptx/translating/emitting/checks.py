@@ -68,8 +68,6 @@ class CheckEmitter(Emitter):
     def strength(self, shape: Shape) -> str:
         """Return how strong an access is, and for which threads, such as "acquire.gpu"; "" if it is weak."""
         order = shape.chosen.get("sem", "weak")
-        if shape.has("nc"):
-            self.noncoherent = True
         if order == "weak":
             return ""
         return f"{order}.{shape.chosen.get('scope', 'sys')}"
@@ -118,7 +116,7 @@ class CheckEmitter(Emitter):
         shape   watched: the strength of the access, "" for a weak one; view: where the values go; now: whether a read
                 of memory that was never written is reported at once
         """
-        hidden, self.noncoherent = self.noncoherent or note.space in _HIDDEN, False
+        hidden = note.space in _HIDDEN
         if self.unit.races and not hidden:
             self._touch_past(index, total, values, str(watched or ""), note, view)
         if self.unit.delays and values is not None and not hidden and note.space in ("global", "generic"):

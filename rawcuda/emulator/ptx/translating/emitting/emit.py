@@ -110,7 +110,6 @@ class Emitter:
         self.needs_past = self.needs_delays = False  # whether the history, or the delayed stores, are told of accesses
         self.matters = False  # whether the content of what is read is used for more than a store
         self.order = ""  # how strong the load or store is: see CheckEmitter.strength
-        self.noncoherent = False  # whether the access is to memory that the kernel only reads
         self.needs_mine = False  # whether the stamps of this thread are needed
         self.tracking = False  # whether marks of undefined values are moved along: see ../tracking.py
         self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
