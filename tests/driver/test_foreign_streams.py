@@ -174,7 +174,7 @@ def test_a_stream_of_another_context_is_refused_on_the_only_device(python):
 
 
 @pytest.mark.parametrize("use", ["copy", "export", "read"])
-def test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock(device, use):
+def test_a_stream_stored_in_an_array_is_asked_without_a_lock(device, use):
     """Its method may take a lock of its library, which another thread may hold that closes one of our streams."""
     destroying, asked = module("gpu.core.handles").destroying, []
     with device.stream() as stream:

@@ -7674,7 +7674,7 @@ CORRECTIONS = [
         "gpu/memory/ordering.py",
         old="    return settled(theirs)  # the user",
         new="    return theirs  # the user",
-        test="driver/test_foreign_streams.py::test_a_stream_that_a_user_stored_in_an_array_is_asked_without_a_lock[copy]",
+        test="driver/test_foreign_streams.py::test_a_stream_stored_in_an_array_is_asked_without_a_lock[copy]",
     ),
     Correction(
         "a seventh reading",
