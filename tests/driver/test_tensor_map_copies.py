@@ -163,6 +163,17 @@ def test_a_box_goes_back(device: Any, mode: int, start: tuple[int, int]) -> None
             assert (np.asarray(view.download()) == wanted * times).all()
 
 
+def test_what_a_copy_has_read_may_be_written(device: Any) -> None:
+    """The wait with .read is over when the box was read; it is written later."""
+    view = device.zeros((8, 8), "float32")
+    made, given = TensorMap.tiled(view, box=(8, 8)), device.full((64,), 3, "float32")
+    text = module(OUT, 2, name="write", copy="cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
+    text = text.replace("wait_group 0;", "wait_group.read 0; mov.b32 %r25, 77; st.shared.b32 [s], %r25;")
+    with device.load(text) as code:
+        code["write2"].launch(made, given, 256, 0, 0, grid=1, block=32)
+        assert view.tolist() == [[3.0] * 8] * 8
+
+
 REPLACED = """
 .visible .entry change(.param .align 64 .b8 map[128], .param .u64 room, .param .u32 value)
 {{

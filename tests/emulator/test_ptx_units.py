@@ -650,6 +650,46 @@ def test_bulk_copies_in_and_out() -> None:
     assert ran(copies(body), values, 32) == wanted
 
 
+SEVENS = "mov.b32 %r5, 7; st.shared.v4.b32 [s], {%r5, %r5, %r5, %r5}; fence.proxy.async.shared::cta;"
+OUT_OF_SHARED = "cp.async.bulk.global.shared::cta.bulk_group [%out], [s], 16; cp.async.bulk.commit_group;"
+
+
+def test_a_bulk_copy_to_global_memory_writes_after_it_has_read() -> None:
+    """A wait with .read is for the source: it may be written then, and the target has the old content."""
+    body = f"""
+    {SEVENS} {OUT_OF_SHARED}
+    cp.async.bulk.wait_group.read 0;
+    mov.b32 %r6, 9; st.shared.b32 [s], %r6;
+    ld.global.b32 %r7, [%out]; st.global.b32 [%out+16], %r7;
+    cp.async.bulk.wait_group 0;
+    ld.global.b32 %r7, [%out]; st.global.b32 [%out+20], %r7;
+    """
+    assert ran(copies(body), [0], 1, 8) == [7, 7, 7, 7, 0, 7, 0, 0]
+
+
+@pytest.mark.parametrize("wait, report", [
+    ("", "racecheck: write after read"), ("cp.async.bulk.wait_group.read 0;", "racecheck: write after read"),
+    ("cp.async.bulk.wait_group 0;", ""),
+])  # fmt: skip
+def test_a_read_of_the_target_of_a_bulk_copy_that_was_not_waited_for(wait: str, report: str) -> None:
+    """The last thread copies, so that the others read before its end, which ends the copy; a barrier is no wait."""
+    from tests.emulator.emulator_client import Client
+
+    body = f"""
+    mov.u32 %r30, %tid.x; setp.ne.u32 %p1, %r30, 31; @%p1 bra ready;
+    {SEVENS} {OUT_OF_SHARED} {wait}
+    ready: bar.sync 0; @!%p1 bra over;
+    ld.global.b32 %r7, [%out]; mul.wide.u32 %d2, %r30, 4; add.s64 %d2, %d2, %out; st.global.b32 [%d2+16], %r7;
+    over:
+    """
+    client = Client(strict=True, checks=("racecheck",))
+    text = kernel(body, head=head(), before=".shared .align 128 .b8 s[1024];\n")
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    client.launch(function, [client.upload(bytes(256))], block=(32, 1, 1))
+    assert client.code("cuCtxSynchronize") == (719 if report else 0)
+    assert [each[: len(report)] for each in client.emulator.reports] == ([report] if report else [])
+
+
 def test_a_bulk_copy_that_is_not_waited_for_has_not_arrived() -> None:
     body = f"{INIT.format(1)} mbarrier.expect_tx.shared.b64 [bar], 64; "
     body += "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%d1], 64, [bar]; " + READ

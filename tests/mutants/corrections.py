@@ -7945,6 +7945,25 @@ CORRECTIONS = [
         ),
         test="driver/test_race_table.py::test_a_read_of_memory_that_must_not_be_written[ld.global.nc.u32 %r5, [{a}];]",
     ),
+    Correction(
+        "a seventh attack",
+        "a wait with .read is also one for what a bulk copy writes",
+        "emulator/ptx/translating/emitting/asynchronous.py",
+        old='shape.has("read")',
+        new="False",
+        test="emulator/test_ptx_units.py::test_a_bulk_copy_to_global_memory_writes_after_it_has_read",
+    ),
+    Correction(
+        "a seventh attack",
+        "racecheck does not see that a bulk copy writes after its target was read",
+        "emulator/ptx/running/units/bulk.py",
+        old="            if waited:\n",
+        new="            if False:\n",
+        test=(
+            "emulator/test_ptx_units.py::"
+            "test_a_read_of_the_target_of_a_bulk_copy_that_was_not_waited_for[-racecheck: write after read]"
+        ),
+    ),
 ]
 
 

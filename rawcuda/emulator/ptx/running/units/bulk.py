@@ -12,11 +12,11 @@ from ....machine.codes import MISALIGNED_ADDRESS
 from ....machine.space import Fault
 from ...translating.unit import SHARED_WINDOW
 from .late_units import Late, combine
-from .span_units import span
+from .span_units import again, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ..thread import Thread
 
@@ -75,15 +75,22 @@ def bulk_out(
     home = source - SHARED_WINDOW & 0xFFFFFF
     late.leaving(home, count, line)
 
-    def work(_: bool) -> None:
+    def read() -> Callable[[bool], None]:
         late.left(home, count)
-        if verb:
-            combine(verb, type, to[place : place + count], view[at : at + count])
-        elif mask is None:
-            to[place : place + count] = view[at : at + count]
-        else:
-            for number in range(count):
-                if mask >> number % 16 & 1:
-                    to[place + number] = view[at + number]
+        data = bytes(view[at : at + count])
 
-    late.start("bulk", work)
+        def store(waited: bool) -> None:
+            if waited:
+                again(thread, target, count, line, bool(verb))
+            if verb:
+                combine(verb, type, to[place : place + count], data)
+            elif mask is None:
+                to[place : place + count] = data
+            else:
+                for number in range(count):
+                    if mask >> number % 16 & 1:
+                        to[place + number] = data[number]
+
+        return store
+
+    late.start_store(read)

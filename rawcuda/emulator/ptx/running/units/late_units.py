@@ -36,6 +36,7 @@ MOST_ARRIVALS = (1 << 20) - 1
 _BIAS = 1 << 20
 _POISON = bytes((POISON,))
 _MARK = 1  # in the two highest bits
+MOST_STORES = 16  # of a block, for which the bytes are kept
 MOST_PENDING = 1 << 16  # shared memory has at most 227 KB, and a copy at least 4 bytes
 
 
@@ -67,7 +68,7 @@ class Late:
     Why long  groups and barriers are two ways to wait for the same copies
     """
 
-    __slots__ = ("block", "completed", "groups", "open", "pending", "promised", "shared", "visitors")
+    __slots__ = ("block", "completed", "groups", "open", "pending", "promised", "shared", "stores", "visitors")
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -75,6 +76,7 @@ class Late:
         self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
         self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
         self.promised: dict[int, list[tuple[int, Callable[[], None]]]] = {}  # by the place of a barrier
+        self.stores: dict[int, list[Callable[[bool], None]]] = {}  # by thread: see start_store()
         self.pending = 0  # the number of all these, and of what the promised work refers to
         # What threads of other blocks gave on arrival, by the place of a barrier: in this phase, by the number of the
         # block and the thread, and in the last one, until a thread of this block has waited for it.
@@ -99,6 +101,34 @@ class Late:
         self.open.setdefault(self._key(kind), []).append([counted])
         self._count(1 + keeps)
 
+    def start_store(self, read: Callable[[], Callable[[bool], None]], keeps: int = 0) -> None:
+        """Add a copy out of shared memory to the open group of the running thread.
+
+        It reads when the thread waits for that by wait_group.read, and writes later: when the thread waits again.
+
+        shape   read: copies the bytes, and returns the function that writes them; its argument is that of finish()
+        """
+        t = self.block.running or 0
+
+        def work(_: bool) -> None:
+            if sum(map(len, self.stores.values())) >= MOST_STORES:
+                self._store_all()
+            self.stores.setdefault(t, []).append(read())
+
+        self.start("bulk", work, keeps)
+
+    def _store(self, t: int) -> None:
+        """Write what the copies of a thread, which waits for that, have read."""
+        for store in self.stores.pop(t, ()):
+            store(True)
+
+    def _store_all(self) -> None:
+        """Write what the copies of all threads have read: the ISA permits it at any time."""
+        for stores in self.stores.values():
+            for store in stores:
+                store(False)
+        self.stores.clear()
+
     def commit(self, kind: str) -> None:
         """Close the open group of the running thread."""
         key = self._key(kind)
@@ -111,15 +141,21 @@ class Late:
         if self.pending > MOST_PENDING:
             for copies in (*self.open.values(), *(each for groups in self.groups.values() for each in groups)):
                 finish(copies, False)
+            self._store_all()
             self.open.clear()
             self.groups.clear()
             for place in tuple(self.promised):
                 self.settle(place)
             self.pending = 0
 
-    def wait(self, kind: str, most: int) -> None:
-        """Complete the groups of the running thread except the newest `most`; with -1, all and the open group."""
+    def wait(self, kind: str, most: int, reads: bool = False) -> None:
+        """Complete the groups of the running thread except the newest `most`; with -1, all and the open group.
+
+        reads   wait only until the copies have read (wait_group.read)
+        """
         key = self._key(kind)
+        if reads:
+            self._store(key[0])  # what was read before
         groups = self.groups.get(key, [])
         if most < 0:
             self.commit(kind)
@@ -128,6 +164,8 @@ class Late:
             finish(copies, True)
             self.pending -= len(copies) + 1
         del groups[: max(len(groups) - most, 0)]
+        if kind == "bulk" and not reads:
+            self._store(key[0])
         self._notice()
 
     def _notice(self) -> None:
@@ -142,6 +180,7 @@ class Late:
         for copies in self.groups.pop((t, "bulk"), []):
             finish(copies, True)
             self.pending -= len(copies) + 1
+        self._store(t)
 
     # -- shared memory
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..thread import Thread
 
-__all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
+__all__ = ["again", "fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
 
 
 def span(
@@ -71,6 +71,12 @@ def span(
         if writes:
             marks[at : at + count] = b"\1" * count
     return view, at
+
+
+def again(thread: Thread, address: int, count: int, line: int, needs: bool) -> None:
+    """Tell the history of races that a bulk copy writes now what it was started for."""
+    if thread.launch.history is not None:
+        span(thread, address, count, 1, line, writes=True, needs=needs)
 
 
 # -- ldmatrix and stmatrix: the row that a lane names

@@ -20,12 +20,12 @@ from ....machine.space import Fault
 from ....machine.tensor_map_layout import LAYOUT, MAGIC, SIZE, SIZES
 from ...checking.places import shared_fault
 from .late_units import Late, combine
-from .span_units import span
+from .span_units import again, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Callable
 
     from ..thread import Thread
 
@@ -213,10 +213,8 @@ def tensor_out(
     block, base = late.home(source, False, made.reach())
     rows = [row for row in made.rows(coordinates) if row[2]]
     size, step = made.size, made.steps[0]
-    places = [
-        span(thread, made.address + offset, (inside - 1) * step * size + size, 1, line, writes=True, needs=bool(verb))
-        for offset, _, inside, _ in rows
-    ]
+    ranges = [(made.address + offset, (inside - 1) * step * size + size) for offset, _, inside, _ in rows]
+    places = [span(thread, *each, 1, line, writes=True, needs=bool(verb)) for each in ranges]
     type = _TYPES[made.type]
     if verb and not type:
         raise Fault(LAUNCH_FAILED, "a reduction needs elements of 32 or 64 bits, or halves")
@@ -229,20 +227,32 @@ def tensor_out(
     if verb in ("and", "or", "xor"):
         type = f"u{size * 8}"
 
-    def work(waited: bool) -> None:
+    def read() -> Callable[[bool], None]:
         for at, length in leaves:
             late.left(at, length)
-        for (_, before, inside, place), (view, at) in zip(rows, places):
-            for number in range(inside):
-                of = made.swizzled(base + place + (before + number) * size)
-                to = at + number * step * size
-                element = block.shared[of : of + size]
-                if verb:
-                    combine(verb, type, view[to : to + size], element)
-                else:
-                    view[to : to + size] = element
+        elements = [
+            bytes(block.shared[of : of + size])
+            for _, before, inside, place in rows
+            for of in [made.swizzled(base + place + (before + number) * size) for number in range(inside)]
+        ]
 
-    late.start("bulk", work, len(rows))
+        def store(waited: bool) -> None:
+            for each in ranges if waited else ():
+                again(thread, *each, line, bool(verb))
+            targets = [
+                view[to : to + size]
+                for (_, _, inside, _), (view, at) in zip(rows, places)
+                for to in range(at, at + inside * step * size, step * size)
+            ]
+            for target, element in zip(targets, elements):
+                if verb:
+                    combine(verb, type, target, element)
+                else:
+                    target[:] = element
+
+        return store
+
+    late.start_store(read, len(rows))
 
 
 # -- maps that a kernel changes

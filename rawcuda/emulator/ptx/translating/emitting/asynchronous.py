@@ -94,7 +94,8 @@ class AsyncEmitter(ClusterEmitter):
             most = instruction.operands[0]
         else:
             most = None
-        self.put(f"{self.started()}.wait({kind!r}, {most.value if isinstance(most, Int) else -1})")
+        reads = ", True" if shape.has("read") else ""
+        self.put(f"{self.started()}.wait({kind!r}, {most.value if isinstance(most, Int) else -1}{reads})")
 
     def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
         """Write the start of a copy of 4 to 16 bytes from global to shared memory."""
