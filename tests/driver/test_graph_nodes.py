@@ -265,6 +265,7 @@ def test_memory_of_a_graph_may_have_the_address_of_memory_that_it_has_freed(grap
     second = graph.allocate(4, after=graph.free(first))
     monkeypatch.setattr(type(second), "ptr", address)
     given = module("gpu.graphs.node_parameters").free(graph, second)
+    given.check(graph)
     assert given.arguments[0].value == address
 
 
@@ -277,6 +278,7 @@ def test_an_allocation_may_have_the_handle_of_one_whose_graph_was_closed(device,
         second = other.allocate(4)
         monkeypatch.setattr(type(second), "handle", handle)
         given = module("gpu.graphs.node_parameters").free(graph, second)
+        given.check(graph)
         assert given.arguments[0].value == second.ptr
 
 

@@ -177,13 +177,15 @@ def test_a_function_is_refused_before_the_driver_is_asked(device):
 
 
 def test_what_a_function_closes_is_released_later(device):
-    memory, event = device.allocate(64), device.event()
+    memory, event, heard = device.allocate(64), device.event(), []
     with device.stream() as stream:
-        stream.call(memory.close)
-        stream.call(event.close)
-        stream.synchronize()
-        assert memory.closed and event.closed
-        device.allocate(4).close()  # this releases them
+        with rawcuda.trace(lambda each: heard.append(each.thread)):
+            stream.call(memory.close)
+            stream.call(event.close)
+            stream.synchronize()
+            assert memory.closed and event.closed
+            device.allocate(4).close()  # this releases them
+    assert {*heard} == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("kind", ["texture", "pinned", "virtual"])

@@ -4000,14 +4000,6 @@ CORRECTIONS = [
         test="driver/test_host_functions.py::test_a_function_is_refused_before_the_driver_is_asked",
     ),
     Correction(
-        "real drivers 18",
-        "what a host function closes is never released",
-        "ownership.py",
-        old="if not forked and (releases_later() or release.release(False) is False):",
-        new="if not forked and release.release(False) is False:",
-        test="driver/test_host_functions.py::test_what_a_function_closes_is_released_later",
-    ),
-    Correction(
         "real drivers 19",
         "memory is unregistered in another context than its own",
         "gpu/core/calls.py",
@@ -7943,7 +7935,7 @@ CORRECTIONS = [
             '        if not shape.has("nc"):\n'
             "            self.touch(index, code, width * len(targets), self.matters, None, self.order, note, view)\n"
         ),
-        test="driver/test_race_table.py::test_a_read_of_memory_that_must_not_be_written[ld.global.nc.u32 %r5, [{a}];]",
+        test="driver/test_race_table.py::test_two_accesses[the same warp]",
     ),
     Correction(
         "a seventh attack",
