@@ -30,7 +30,8 @@ B:  ret;
 """
 START = "setp.eq.u32 %p3, %r1, 0; @%p3 st.volatile.shared.v2.u32 [tile], {0, 0}; bar.sync 0;"
 KINDS = {
-    "a plain read": ["ld.{s}.u32 %r5, [{a}];", "ld.{s}{nc}.v2.u32 {{%r5, %r6}}, [{a}];"],  # (nc: const __restrict__)
+    "a plain read": ["ld.{s}.u32 %r5, [{a}];", "ld.{s}{nc}.u32 %r5, [{a}];",
+                     "ld.{s}{nc}.v2.u32 {{%r5, %r6}}, [{a}];"],  # (nc: const __restrict__)
     "a strong read": ["ld.volatile.{s}.u32 %r5, [{a}];", "ld.acquire.gpu.{s}.u32 %r5, [{a}];",
                       "atom.{s}.cas.b32 %r5, [{a}], 77, 78;"],
     "a plain store": ["st.{s}.u32 [{a}], {v};"],

@@ -7935,7 +7935,7 @@ CORRECTIONS = [
             '        if not shape.has("nc"):\n'
             "            self.touch(index, code, width * len(targets), self.matters, None, self.order, note, view)\n"
         ),
-        test="driver/test_race_table.py::test_two_accesses[the same warp]",
+        test="driver/test_race_table.py::test_two_accesses[another warp]",
     ),
     Correction(
         "a seventh attack",
