@@ -1099,6 +1099,21 @@ def test_two_graphs_that_free_each_others_memory_take_their_locks_in_one_order(d
         assert not any(thread.is_alive() for thread in threads)
 
 
+def test_a_graph_that_frees_memory_of_another_one_holds_both_locks(device, monkeypatch):
+    """Both are asked whether they free it already, and another thread may let the other one free it."""
+    freed, seen = module("gpu.graphs.node_parameters").Freed, []
+    check = freed.check
+
+    def look(given, graph):
+        seen.append([each._root._lock._is_owned() for each in (graph, given.allocation().graph)])
+        check(given, graph)
+
+    monkeypatch.setattr(freed, "check", look)
+    with device.graph() as one, device.graph() as two:
+        two.free(one.allocate(64))
+    assert seen == [[True, True]]
+
+
 @pytest.mark.parametrize("form", ["child", "branches"])
 def test_a_graph_whose_inner_graphs_were_read_waits_for_no_collection(device, form):
     graph, inner = device.graph(), device.graph()

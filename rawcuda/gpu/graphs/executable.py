@@ -132,7 +132,7 @@ class Executable(Owned):
         queue = work_handle(stream)
         executable = cuda_h.CUgraphExec(self.handle)
         # The end of the launch is an event there.
-        home = home_of(stream if isinstance(stream, StreamHandle) else queue, self._primary)
+        home = home_of(stream, self._primary)
         self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)
         if capturing:
