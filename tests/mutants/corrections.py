@@ -7948,6 +7948,33 @@ CORRECTIONS = [
             "test_a_read_of_the_target_of_a_bulk_copy_that_was_not_waited_for[-racecheck: write after read]"
         ),
     ),
+    Correction(
+        "a seventh attack",
+        "damaged Zstandard data is unpacked although its checksum does not fit",
+        "images/zstd.py",
+        old="                if data[at : at + 4] != _checksum(bytes(made[state.start :])):\n",
+        new="                if at + 4 > len(data):\n",
+        test="null/test_zstd.py::test_each_field_of_a_frame_is_checked[content]",
+        before=(3, 14),
+    ),
+    Correction(
+        "a seventh attack",
+        "damaged Zstandard data is unpacked although the size of its content does not fit",
+        "images/zstd.py",
+        old="            if width and len(made)",
+        new="            if False and len(made)",
+        test="null/test_zstd.py::test_each_field_of_a_frame_is_checked[size]",
+        before=(3, 14),
+    ),
+    Correction(
+        "a seventh attack",
+        "a reserved bit of Zstandard data is ignored",
+        "images/zstd.py",
+        old="    if descriptor & 8:",
+        new="    if False:",
+        test="null/test_zstd.py::test_each_field_of_a_frame_is_checked[reserved]",
+        before=(3, 14),
+    ),
 ]
 
 

@@ -83,6 +83,33 @@ def test_damage_is_refused_or_harmless() -> None:
             pass
 
 
+@pytest.mark.parametrize("text, wanted", [
+    (b"", 0xEF46DB3751D8E999), (b"a", 0xD24EC4F1A98C6E5B), (b"abc", 0x44BC2CF5AD770999),
+    (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+])  # fmt: skip
+def test_the_checksum_is_the_lower_half_of_xxh64(text: bytes, wanted: int) -> None:
+    assert zstd._checksum(text) == wanted.to_bytes(8, "little")[:4]
+
+
+@pytest.mark.parametrize("at, bit", [(4, 3), (5, 0), (9, 0), (12, 7)], ids=["reserved", "size", "content", "checksum"])
+def test_each_field_of_a_frame_is_checked(at: int, bit: int) -> None:
+    """One block without compression, with the size of the content and a checksum."""
+    frame = bytearray(b"\x28\xb5\x2f\xfd\x24\x03\x19\0\0abc" + (0xAD770999).to_bytes(4, "little"))
+    assert zstd._decompress(bytes(frame)) == zstd.decompress(bytes(frame)) == b"abc"
+    frame[at] ^= 1 << bit
+    for decompress in (zstd._decompress, zstd.decompress):
+        with pytest.raises(ValueError, match="damaged"):
+            decompress(bytes(frame))
+
+
+@pytest.mark.parametrize("width, flags", [(0, 0), (2, 0x40), (4, 0x80), (8, 0xC0)])
+def test_a_size_of_any_width_is_compared(width: int, flags: int) -> None:
+    size = (300 - 256 if width == 2 else 300).to_bytes(8, "little")[:width]
+    block = (300 << 3 | 1).to_bytes(3, "little") + bytes(300)
+    frame = b"\x28\xb5\x2f\xfd" + bytes([flags, 0x58]) + size + block
+    assert zstd._decompress(frame) == zstd.decompress(frame) == bytes(300)
+
+
 def test_the_lengths_of_each_code_begin_where_those_of_the_one_before_end() -> None:
     for bits, bases, first in (
         (zstd._LITERAL_BITS, zstd._LITERAL_BASES, 0),
