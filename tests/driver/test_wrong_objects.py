@@ -216,7 +216,10 @@ case("Graph.launch", lambda w: w.graph.launch, stream=S)
 case("Graph.record", lambda w: w.graph.record, event=lambda w: w.event, after=lambda w: w.first)
 case("Graph.upload", lambda w: w.graph.upload, stream=S)
 case("Graph.wait", lambda w: w.graph.wait, event=lambda w: w.event, after=lambda w: w.first)
-case("Node.update of a kernel", lambda w: w.kernel_node.update, _at=lambda w: w.words, _digit=1)
+case(  # with the kernel: after an interrupt, it is not known which one the node has
+    "Node.update of a kernel", lambda w: w.kernel_node.update, _launch=lambda w: w.step["step"], _at=lambda w: w.words,
+    _digit=1, grid=1, block=1,
+)  # fmt: skip
 case("Node.update of a fill", lambda w: w.first.update, _target=V, _value=1)
 case("Executable.launch", lambda w: w.executable.launch, stream=S)
 case("Executable.upload", lambda w: w.executable.upload, stream=S)
