@@ -583,7 +583,7 @@ CORRECTIONS = [
         "captures and graphs, read line by line",
         "a fill node uploads its element on the default stream and breaks a capture",
         "gpu/copies/device_copy.py",
-        old="_uploaded(pattern, device, aside.handle)",
+        old="_uploaded(pattern, device, aside)",
         new="_uploaded(pattern, device, 1)",
         test=(
             "driver/test_foreign_captures.py::"

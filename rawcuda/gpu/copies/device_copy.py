@@ -143,15 +143,15 @@ def _copy_pair(
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
-            _wait(device, handle)  # first complete the work of the device on pinned memory
+            _wait(device, stream)  # first complete the work of the device on pinned memory
             host_copy.copy(walk)
         elif kinds == ("device", "device") and to.primary is not of.primary:
             copy_across(walk, device, of.primary, stream)
         elif walk.overlaps() and (walk.shape or walk.target != walk.source):
             refuse_capture(device, stream, "overlapping sides need temporary memory: copy to another array first")
-            _copy_aside(walk, kinds, device, handle)
+            _copy_aside(walk, kinds, device, stream)
         else:
-            _copy_walk(walk, kinds, device, handle)
+            _copy_walk(walk, kinds, device, stream)
         if "host" not in kinds:
             keep(device, stream, target, to)
             keep(device, stream, source, of)
@@ -165,24 +165,24 @@ def _copy_pair(
 _HOST_KINDS = ("host", "pinned")
 
 
-def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
-    if _copy_pitched(walk, kinds, device, handle):
+def _copy_walk(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, stream: Any) -> None:
+    if _copy_pitched(walk, kinds, device, stream):
         return
     target, source = kinds
     if "host" not in kinds:
         target, source = _seen(target, walk.target, device, 3), _seen(source, walk.source, device, 1)
         if "host" in (target, source):
-            refuse_capture(device, handle, "the CPU copies page-locked memory whose pool gives the device no access")
-            _wait(device, handle)  # first complete the work on that memory
+            refuse_capture(device, stream, "the CPU copies page-locked memory whose pool gives the device no access")
+            _wait(device, stream)  # first complete the work on that memory
     kinds = target, source
     if "host" not in kinds:
-        run_kernel(walk, device, handle)
+        run_kernel(walk, device, stream)
     elif kinds == ("host", "host"):
         host_copy.copy(walk)
     elif kinds[1] == "host":
-        _from_host(walk, kinds[0], device, handle)
+        _from_host(walk, kinds[0], device, stream)
     else:
-        _to_host(walk, kinds[1], device, handle)
+        _to_host(walk, kinds[1], device, stream)
 
 
 def _seen(kind: str, address: int, device: PrimaryContext, needed: int) -> str:
@@ -196,9 +196,9 @@ def _seen(kind: str, address: int, device: PrimaryContext, needed: int) -> str:
     return kind if given is None or given >= needed else "host"
 
 
-def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> bool:
+def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, stream: Any) -> bool:
     """Copy by one call of the driver if the walk's strides are pitches, and tell whether they are."""
-    sides: dict[str, Any] = {"target_kind": kinds[0], "source_kind": kinds[1], "device": device, "stream": handle}
+    sides: dict[str, Any] = {"target_kind": kinds[0], "source_kind": kinds[1], "device": device, "stream": stream}
     if not walk.shape:
         transfer.copy_bytes(walk.target, walk.source, walk.nbytes, **sides)
         return True
@@ -215,7 +215,7 @@ def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, ha
     return True
 
 
-def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
+def _from_host(walk: Walk, kind: str, device: PrimaryContext, stream: Any) -> None:
     """Gather on the CPU, transfer one block, scatter on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
@@ -229,7 +229,7 @@ def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> No
             target_kind=kind,
             source_kind="host",
             device=device,
-            stream=handle,
+            stream=stream,
         )
         return
     with allocate(device, size) as there:
@@ -240,18 +240,18 @@ def _from_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> No
             target_kind="device",
             source_kind="host",
             device=device,
-            stream=handle,
+            stream=stream,
         )
         _copy_walk(
             Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, there.ptr, packed),
             (kind, "device"),
             device,
-            handle,
+            stream,
         )
-        _wait(device, handle)
+        _wait(device, stream)
 
 
-def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None:
+def _to_host(walk: Walk, kind: str, device: PrimaryContext, stream: Any) -> None:
     """Gather on the device, transfer one block, scatter on the CPU."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
@@ -270,16 +270,16 @@ def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
             ("device", kind),
             device,
-            handle,
+            stream,
         )
         transfer.copy_bytes(
-            landing, there.ptr, size, target_kind="host", source_kind="device", device=device, stream=handle
+            landing, there.ptr, size, target_kind="host", source_kind="device", device=device, stream=stream
         )
     if not direct:
         host_copy.copy(Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, landing, packed))
 
 
-def _copy_aside(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, handle: int) -> None:
+def _copy_aside(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, stream: Any) -> None:
     """Copy between sides that may overlap, through a temporary buffer on the device."""
     packed = layout.c_strides(walk.shape, walk.nbytes)
     with allocate(device, layout.size(walk.shape) * walk.nbytes) as there:
@@ -287,19 +287,19 @@ def _copy_aside(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, hand
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
             ("device", kinds[1]),
             device,
-            handle,
+            stream,
         )
         _copy_walk(
             Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, there.ptr, packed),
             (kinds[0], "device"),
             device,
-            handle,
+            stream,
         )
-        _wait(device, handle)
+        _wait(device, stream)
 
 
-def _wait(device: PrimaryContext, handle: int) -> None:
-    calls, queue = device.calls, queue_of(handle)
+def _wait(device: PrimaryContext, stream: Any) -> None:
+    calls, queue = device.calls, queue_of(stream)
     calls.cuStreamSynchronize(queue)
 
 
@@ -324,11 +324,11 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
         if not _fill_by_words(shape, strides, address, pattern, device, stream):
             refuse_capture(
                 device,
-                handle,
+                stream,
                 f"a captured fill takes at most {_MOST_CALLS} calls; this one, of {layout.size(shape)} separate "
                 f"elements of {len(pattern)} bytes, needs more: add it with graph.fill()",
             )
-            _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
+            _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, stream)
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
         end_work(error, device, queue_of(handle), target)
@@ -365,23 +365,23 @@ def _fill_by_words(
 _MOST_CALLS = 64
 
 
-def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: int) -> None:
-    with _uploaded(pattern, device, handle) as one:
+def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, stream: Any) -> None:
+    with _uploaded(pattern, device, stream) as one:
         walk.source = one.ptr
-        run_kernel(walk, device, handle)
-        _wait(device, handle)
+        run_kernel(walk, device, stream)
+        _wait(device, stream)
 
 
 def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContext) -> tuple[Walk, Any]:
     """Return the copy that sets every element of a layout to these bytes, and the memory that contains them."""
     aside: Any = device
     with Stream(aside) as aside:  # (another thread may capture a stream that waits for the default one)
-        one = _uploaded(pattern, device, aside.handle)
+        one = _uploaded(pattern, device, aside)
     shape, strides = form.shape or (1,), form.strides or (0,)
     return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one
 
 
-def _uploaded(pattern: bytes, device: PrimaryContext, handle: int) -> Any:
+def _uploaded(pattern: bytes, device: PrimaryContext, stream: Any) -> Any:
     """Return new memory with these bytes."""
     source = ctypes.create_string_buffer(pattern, len(pattern))
     one = allocate(device, len(pattern))
@@ -392,6 +392,6 @@ def _uploaded(pattern: bytes, device: PrimaryContext, handle: int) -> Any:
         target_kind="device",
         source_kind="host",
         device=device,
-        stream=handle,
+        stream=stream,
     )
     return one

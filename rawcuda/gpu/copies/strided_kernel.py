@@ -140,31 +140,31 @@ def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module
     return found  # type: ignore[no-any-return]
 
 
-def run(walk: Walk, device: Any, handle: int) -> None:
+def run(walk: Walk, device: Any, stream: Any) -> None:
     """Copy by a kernel, in the order of a stream, which may be of another device.
 
     device  the Device whose kernel it is, or its context
     order   returns immediately; the copy is done when the stream reaches it
     """
     primary: PrimaryContext = getattr(device, "_primary", device)
-    home = home_of(handle, primary)
+    home = home_of(stream, primary)
     if home is primary:
-        _launch(walk, primary, handle)
+        _launch(walk, primary, stream)
         return
     aside: Any = primary
     with Stream(aside) as aside:
-        record_and_wait(primary, handle, aside)
+        record_and_wait(primary, stream, aside)
         try:
-            _launch(walk, primary, aside.handle)
-            record_and_wait(home, aside, handle)
+            _launch(walk, primary, aside)
+            record_and_wait(home, aside, stream)
         except BaseException as error:  # callers wait for the stream that they have given, which does not wait yet
             end_work(error, primary, queue_of(aside))
             raise
 
 
-def _launch(walk: Walk, primary: PrimaryContext, handle: int) -> None:
+def _launch(walk: Walk, primary: PrimaryContext, stream: Any) -> None:
     kernel, blocks, arguments = _prepare(walk, primary)
-    kernel.launch(*arguments, grid=blocks, block=_BLOCK, stream=handle)
+    kernel.launch(*arguments, grid=blocks, block=_BLOCK, stream=stream)
 
 
 def _prepare(walk: Walk, primary: PrimaryContext) -> tuple[Any, int, tuple[int, ...]]:

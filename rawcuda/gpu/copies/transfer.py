@@ -31,7 +31,7 @@ _HOST_KINDS = ("host", "pinned")
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
 
 
-def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], device: Any, stream: int) -> None:
+def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], device: Any, stream: Any) -> None:
     """Call a function; wait if a side is pageable: nothing keeps that memory, and its owner may use it at once."""
     primary: PrimaryContext = getattr(device, "_primary", device)
     primary.open()
@@ -44,12 +44,12 @@ def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], devi
 
 
 def copy_bytes(
-    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Any, stream: int
+    target: int, source: int, nbytes: int, *, target_kind: str, source_kind: str, device: Any, stream: Any
 ) -> None:
     """Copy a run of bytes between any two memories.
 
     units   bytes
-    stream  a handle
+    stream  in any form that queue_of takes
     calls   cuMemcpyAsync, cuStreamSynchronize
     order   done on return if either side is pageable, else when the stream reaches it
     """
@@ -77,7 +77,7 @@ def copy_2d(
     target_kind: str,
     source_kind: str,
     device: Any,
-    stream: int,
+    stream: Any,
 ) -> None:
     """Copy a pitched rectangle between any two memories.
 
@@ -114,7 +114,7 @@ def copy_3d(
     target_kind: str,
     source_kind: str,
     device: Any,
-    stream: int,
+    stream: Any,
 ) -> None:
     """Copy a pitched box between any two memories.
 
