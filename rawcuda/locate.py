@@ -106,10 +106,23 @@ def _loader_folders() -> Iterator[str]:
 
 
 def _configured_folders() -> Iterator[str]:
-    """Yield the folders that LD_LIBRARY_PATH and the loader's configuration name; "" is the current folder."""
-    listed = os.environ.get("LD_LIBRARY_PATH", "")
-    yield from listed.replace(";", ":").split(":") if listed else ()
+    """Yield the folders that LD_LIBRARY_PATH and the loader's configuration name; "" is the current folder.
+
+    The loader has the LD_LIBRARY_PATH with which the process was started, whatever the environment says now.
+    """
+    for listed in dict.fromkeys([_at_start("LD_LIBRARY_PATH"), os.environ.get("LD_LIBRARY_PATH", "")]):
+        yield from listed.replace(";", ":").split(":") if listed else ()
     yield from _configured("/etc/ld.so.conf")
+
+
+def _at_start(variable: str) -> str:
+    """Return the value of a variable of the environment when the process was started; "" if it is not known."""
+    try:
+        with open("/proc/self/environ", encoding="utf-8", errors="surrogateescape") as file:
+            entries = file.read().split("\0")
+    except OSError:
+        return ""
+    return next((each.partition("=")[2] for each in entries if each.startswith(variable + "=")), "")
 
 
 def _configured(file: str, depth: int = 4) -> Iterator[str]:
@@ -532,7 +545,10 @@ def load(path: str) -> tuple[str, ctypes.CDLL]:
 def preload(soname: str) -> None:
     """Load what another library will ask the system's loader for by its bare name, if it is there: see load().
 
-    raises  PermissionError  the loader would find only one that load() does not take
+    If it is not there, a folder of the loader in which somebody could put one is refused, whatever is in it now: the
+    other library may ask later, when another folder is the current one.
+
+    raises  PermissionError  the loader could find one that load() does not take
     """
     import glob
 
@@ -544,15 +560,19 @@ def preload(soname: str) -> None:
     except OSError:
         pass  # most often there is none
     for folder in _configured_folders():
-        here = os.path.abspath(folder)
-        for below in ("", "glibc-hwcaps/*"):  # the loader looks there, too
-            for file in glob.glob(os.path.join(glob.escape(here), below, soname)):
+        if not list(_safe([folder])):
+            raise PermissionError(
+                f"it asks the system's loader for {soname}; without one that may be loaded, the loader looks into the "
+                f"current folder or a relative one, too: take {folder!r} out of LD_LIBRARY_PATH, and start Python again"
+            )
+        here = folder
+        while not os.path.exists(here):  # somebody could make it
+            here = os.path.dirname(here)
+        refuse_planted(here)
+        _refuse_open(here)
+        for below in ("", "*", "glibc-hwcaps/*"):  # those for kinds of processors, "tls", ...
+            for file in glob.glob(os.path.join(glob.escape(folder), below, soname)):
                 refuse_planted(file)
-                if not list(_safe([folder])):
-                    raise PermissionError(
-                        f"it asks the system's loader for {soname}, which would take {file}, from the current or a "
-                        "relative folder: remove that folder, and empty parts, from LD_LIBRARY_PATH"
-                    )
 
 
 class SharedLibrary:

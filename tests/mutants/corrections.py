@@ -4875,8 +4875,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a compiler loads a planted libcuda of the loader's folders for kinds of processors",
         "locate.py",
-        old='for below in ("", "glibc-hwcaps/*"):',
-        new='for below in ("",):',
+        old='for below in ("", "*", "glibc-hwcaps/*"):',
+        new='for below in ("", "*"):',
         test=(
             "null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted"
             "[glibc-hwcaps/x86-64-v2]"
@@ -4886,8 +4886,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a compiler loads a libcuda that every user could have planted",
         "locate.py",
-        old="                refuse_planted(file)\n                if not list(",
-        new="                if not list(",
+        old="                refuse_planted(file)\n\n",
+        new="                pass\n\n",
         test=("null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[]"),
     ),
     Correction(
@@ -7974,6 +7974,41 @@ CORRECTIONS = [
         new="    if False:",
         test="null/test_zstd.py::test_each_field_of_a_frame_is_checked[reserved]",
         before=(3, 14),
+    ),
+    Correction(
+        "an eighth attack",
+        "a compiler loads a planted libcuda of the loader's older folders for kinds of processors",
+        "locate.py",
+        old='for below in ("", "*", "glibc-hwcaps/*"):',
+        new='for below in ("", "glibc-hwcaps/*"):',
+        test="null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[tls]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a compiler loads a libcuda that was planted in the current folder after the compiler was loaded",
+        "locate.py",
+        old="        if not list(_safe([folder])):\n            raise",
+        new="        if not list(_safe([folder])):\n            continue\n            raise",
+        test="null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[empty]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a compiler loads a planted libcuda along the LD_LIBRARY_PATH that the program has changed",
+        "locate.py",
+        old='dict.fromkeys([_at_start("LD_LIBRARY_PATH"), os',
+        new="dict.fromkeys([os",
+        test=(
+            "null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there"
+            "[at the start]"
+        ),
+    ),
+    Correction(
+        "an eighth attack",
+        "a compiler loads a libcuda that every user can put there after the check",
+        "locate.py",
+        old="        _refuse_open(here)\n        for below in",
+        new="        for below in",
+        test="null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[open]",
     ),
 ]
 

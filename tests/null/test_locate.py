@@ -346,12 +346,12 @@ def test_a_bare_soname_is_looked_up_along_the_loaders_path(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
-@pytest.mark.parametrize("below", ["", "glibc-hwcaps/x86-64-v2"])
+@pytest.mark.parametrize("below", ["", "glibc-hwcaps/x86-64-v2", "tls", "x86_64"])
 def test_what_another_library_would_load_by_name_is_refused_where_it_is_planted(tmp_path, monkeypatch, below):
     name = "libnothing.so.7"
     folder = tmp_path / "folder"
     (folder / below).mkdir(parents=True)
-    monkeypatch.setenv("LD_LIBRARY_PATH", f":relative:{folder}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     locate.preload(name)  # there is none
     (folder / below / name).write_text("no library")
     locate.preload(name)  # it fails for the other library, too
@@ -359,15 +359,45 @@ def test_what_another_library_would_load_by_name_is_refused_where_it_is_planted(
     with pytest.raises(PermissionError, match=f"chmod o-w {folder / below}"):
         locate.preload(name)
     (folder / below).chmod(0o755)
-    for listed, here in ((":", folder), ("folder", tmp_path), (str(folder), folder)):
-        monkeypatch.setenv("LD_LIBRARY_PATH", listed)
-        monkeypatch.chdir(here)
-        with pytest.raises(PermissionError, match=f"{folder / below / name}, from the current .* LD_LIBRARY_PATH"):
-            locate.preload(name)
-        locate.preload("libc.so.6")  # loaded already
+    (folder / below / name).chmod(0o666)
+    with pytest.raises(PermissionError, match=f"chmod o-w {folder / below / name}"):
+        locate.preload(name)
     monkeypatch.setenv("LD_LIBRARY_PATH", "")  # which is not the current folder
     monkeypatch.chdir(folder)
     locate.preload(name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
+@pytest.mark.parametrize("form", ["absolute", "empty", "relative", "at the start", "open", "missing"])
+def test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there(tmp_path, monkeypatch, form):
+    """The other library may ask later, when another folder is the current one."""
+    everybodys = tmp_path / "everybody's"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    words = "current folder or a relative one.* take .* out of LD_LIBRARY_PATH"
+    if form in ("open", "missing"):
+        words = f"chmod o-w {everybodys}"
+    listed = {"absolute": str(tmp_path), "relative": "a", "open": str(everybodys), "missing": f"{everybodys}/none/lib"}
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{listed.get(form, '')}:{tmp_path}/none")
+    if form == "at the start":  # what the loader uses, whatever the environment says later
+        monkeypatch.setattr(locate, "_at_start", lambda variable: {"LD_LIBRARY_PATH": ":"}[variable])
+        monkeypatch.delenv("LD_LIBRARY_PATH")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PermissionError, match=words):
+        locate.preload("libnothing.so.7")
+    locate.preload("libc.so.6")  # loaded already
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
+def test_the_environment_at_the_start_of_the_process():
+    """Also if the program changes it later."""
+    code = (
+        "import os; from tests.subject import module\nos.environ['LD_LIBRARY_PATH'] = '/c'\n"
+        "print([*module('locate')._configured_folders()][:3])"
+    )
+    environment = {**os.environ, "LD_LIBRARY_PATH": "/a:/b\udcff"}
+    said = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, env=environment, check=True, capture_output=True)
+    assert said.stdout.decode("utf-8").strip() == repr(["/a", "/b\udcff", "/c"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
