@@ -284,6 +284,57 @@ def test_what_is_collected_waits_for_work(device):
         assert calls.index("cuCtxSynchronize") < calls.index("cuMemHostUnregister")
 
 
+def test_what_is_collected_waits_for_all_devices(device):
+    """Any of them may use the memory, by its address."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("this needs two devices")
+    exporter, calls = array.array("I", [0] * 100), []
+    other = rawcuda.Device(1)
+    with other.stream() as stream, other.allocate(400, kind="pinned") as source:
+        source.view("uint32").copy_from(array.array("I", range(100)))
+        memory = device.register(exporter)
+        with other.current():
+            queue = module("headers.cuda_h").CUstream(stream.handle)
+            rawcuda.cu.cuMemcpyDtoDAsync_v2(memory.ptr, source.ptr, 400, queue)
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            del memory
+            gc.collect()
+            owned.drain()
+        assert exporter.tolist() == [*range(100)]
+        assert calls[: calls.index("cuMemHostUnregister")].count("cuCtxSynchronize") >= 2
+
+
+def test_an_interrupt_of_close_leaves_it_closed(device, monkeypatch):
+    """The array can be page-locked again, although the traceback keeps the memory."""
+    exporter, calls = bytearray(64), vars(device._primary.calls)
+    device.synchronize()  # binds the function
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    memory = device.register(exporter)
+    with monkeypatch.context() as patched:
+        patched.setitem(calls, "cuCtxSynchronize", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            memory.close()
+    assert memory.closed
+    device.register(exporter).close()
+
+
+def test_the_array_stays_page_locked_until_the_capture_ends(device):
+    exporter, stream, there = bytearray(64), device.stream(), device.empty(4, "uint32")
+    memory = device.register(exporter)
+    address = memory.ptr
+    with stream.capture():
+        there.fill(1, stream=stream)
+        memory.close()
+        with pytest.raises(BufferError):
+            exporter.append(0)
+        assert kind_of(address) == "cuda_host"
+    device.register(exporter).close()
+    exporter.append(0)
+
+
 def test_in_a_child_of_fork(python):
     """The child must not unregister what belongs to the parent, and is told so if it registers."""
     told = python(

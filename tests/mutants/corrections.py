@@ -1257,14 +1257,6 @@ CORRECTIONS = [
     ),
     Correction(
         "work that uses what is released",
-        "registered memory that is collected is unregistered while work uses it",
-        "gpu/core/handles.py",
-        old="(not late or self.kind.unretained)",
-        new="not late",
-        test="driver/test_memory_registered.py::test_what_is_collected_waits_for_work",
-    ),
-    Correction(
-        "work that uses what is released",
         "a graph launches a function of a module that was collected",
         "gpu/kernels/launch.py",
         old="            keep_in_graph(self.primary, self.handle, (module, *uses))\n",
@@ -8009,6 +8001,38 @@ CORRECTIONS = [
         old="        _refuse_open(here)\n        for below in",
         new="        for below in",
         test="null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[open]",
+    ),
+    Correction(
+        "work that uses what is released",
+        "registered memory that is collected is unregistered while work uses it",
+        "gpu/memory/registered.py",
+        old="        for home in held_contexts():\n",
+        new="        for home in () if late else held_contexts():\n",
+        test="driver/test_memory_registered.py::test_what_is_collected_waits_for_work",
+    ),
+    Correction(
+        "an eighth reading",
+        "page-locked memory of an exporter is open after an interrupt in the wait of its close()",
+        "gpu/memory/memory.py",
+        old="        super().close()  # first: an interrupt of the wait leaves it closed\n",
+        new='        attempt(finish_context, self._primary, "close()")\n        super().close()\n',
+        test="driver/test_memory_registered.py::test_an_interrupt_of_close_leaves_it_closed",
+    ),
+    Correction(
+        "an eighth reading",
+        "the page-lock of an exporter's memory is undone while other devices may use it",
+        "gpu/memory/registered.py",
+        old="        for home in held_contexts():\n",
+        new="        for home in [self.primary]:\n",
+        test="driver/test_memory_registered.py::test_what_is_collected_waits_for_all_devices",
+    ),
+    Correction(
+        "an eighth reading",
+        "the page-lock of an exporter's memory is undone in a capture, without the wait",
+        "gpu/memory/registered.py",
+        old="                if not self._finish(home):\n                    return False\n",
+        new="                self._finish(home)\n",
+        test="driver/test_memory_registered.py::test_the_array_stays_page_locked_until_the_capture_ends",
     ),
 ]
 

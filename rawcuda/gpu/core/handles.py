@@ -116,7 +116,7 @@ POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", needs_idle=True, un
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy")
 # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", needs_idle=True)
-REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True, unretained=True, again=True)
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", again=True)  # Registration waits
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2")  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2")
 IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", needs_idle=True, unretained=True)
@@ -275,15 +275,19 @@ class Lifetime(Cell):  # type: ignore[misc]
                 end.wait()
                 self._call()
                 return True
+        if not self._finish(primary):
+            return False
+        self._call()
+        return True
+
+    def _finish(self, primary: PrimaryContext) -> bool:
+        """Wait for all work of a context; return False if a capture forbids it now."""
         try:
-            if not finish_context(primary):
-                return False
+            return finish_context(primary)
         except CudaError as error:
             if error.code == STREAM_CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
                 return False
             raise
-        self._call()
-        return True
 
     def _free_on(self, queue: object) -> bool | None:
         """Free memory on a stream, given as an argument.

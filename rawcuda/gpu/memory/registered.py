@@ -15,7 +15,7 @@ from _thread import allocate_lock
 from ...arrays import copying
 from ...arrays.strided import view
 from ...driver import as_argument, current
-from ...errors import CudaError, a_kind, refusal, unsupported
+from ...errors import Closed, ContextLost, CudaError, a_kind, refusal, unsupported
 from ...headers.status import HOST_MEMORY_NOT_REGISTERED, SUCCESS
 from ...ownership import Owned, drain, dropped
 from ...protocols.device_memory import gpu
@@ -129,6 +129,17 @@ class Registration(Lifetime):
     __slots__ = ("keeps",)
 
     keeps: object
+
+    def _free(self, late: bool) -> bool:
+        """Undo the page-lock after all work of all devices, which may use it; return False if a capture forbids it."""
+        for home in held_contexts():
+            try:
+                if not self._finish(home):
+                    return False
+            except (Closed, ContextLost):  # its work has ended
+                pass
+        self._call()
+        return True
 
     def _released(self, code: int) -> None:
         if code not in (SUCCESS, HOST_MEMORY_NOT_REGISTERED):
