@@ -212,7 +212,7 @@ class Memory(Lender, Bytes):
         Until it is closed, the exporter is kept alive, and devices can access its memory. close() waits for all work of
         all devices, so the array may be used afterwards. It cannot wait in a host function, and while a stream is being
         captured, it waits on that device only for the last copy into the memory or fill of it: synchronize the streams
-        that use the memory before.
+        that use the memory before. The array then stays page-locked, and is kept alive, until the capture ends.
 
         exporter   an array whose elements are one run of bytes; for 0 bytes nothing is page-locked
         device     the device in whose context it is page-locked; by default one that is in use
