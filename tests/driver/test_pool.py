@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import threading
 import weakref
 
 import pytest
@@ -225,6 +226,71 @@ def test_a_pool_that_was_made_current_is_kept(device, kind):
     finally:
         default.make_current()
     assert current() == default
+
+
+SETTERS = {"device": "cuDeviceSetMemPool", "pinned": "cuMemSetMemPool", "managed": "cuMemSetMemPool"}
+
+
+@pytest.mark.parametrize("kind", SETTERS)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_pool_that_is_current_after_an_interrupt_is_kept(device, monkeypatch, kind, when):
+    """Whether the call had an effect is not known: the earlier one was destroyed, and the default pool was current."""
+    try:
+        default = rawcuda.MemoryPool.default(device, kind)
+    except (errors.Unsupported, errors.SymbolNotFound):
+        pytest.skip(f"no pools of {kind} memory")
+    try:
+        device.memory_pool(kind=kind, max_size=32 * MIB).make_current()
+        set_pool = getattr(device._primary.calls, SETTERS[kind])
+
+        def interrupted(*arguments):
+            if when == "after":
+                set_pool(*arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setitem(vars(device._primary.calls), SETTERS[kind], interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                device.memory_pool(kind=kind, max_size=64 * MIB).make_current()
+        gc.collect()
+        device.event().close()  # what was dropped is released
+        current = rawcuda.MemoryPool.current(device, kind)
+        assert current != default and current.max_size == (64 if when == "after" else 32) * MIB
+    finally:
+        default.make_current()
+
+
+def test_the_pool_that_is_current_after_the_assignments_of_two_threads_is_kept(device, monkeypatch):
+    assigned, begun, default = threading.Event(), threading.Event(), device.default_pool
+    set_pool = device._primary.calls.cuDeviceSetMemPool
+
+    def waits(*arguments):
+        set_pool(*arguments)
+        if not begun.is_set():
+            begun.set()
+            assigned.wait(0.3)
+
+    def assign():
+        device.pool = device.memory_pool(max_size=32 * MIB)
+
+    def assign_second():
+        begun.wait()
+        assign()
+        assigned.set()
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setitem(vars(device._primary.calls), "cuDeviceSetMemPool", waits)
+            threads = [threading.Thread(target=each) for each in (assign, assign_second)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        gc.collect()
+        device.event().close()
+        assert device.pool != default and device.pool.max_size == 32 * MIB
+    finally:
+        device.pool = default
 
 
 @pytest.mark.parametrize("which", ["default", "current"])

@@ -6238,16 +6238,16 @@ CORRECTIONS = [
         "a sixth attack",
         "a pool that was made current is destroyed when nothing else keeps it",
         "gpu/memory/pool.py",
-        old="        _current[key] = self._pool or self  # first: after the call, an interrupt may come\n",
-        new="",
+        old="            _current[key] = [made]\n",
+        new="            _current.pop(key)\n",
         test="driver/test_pool.py::test_a_pool_that_was_made_current_is_kept[device]",
     ),
     Correction(
         "a sixth attack",
         "the pool that is current now does not keep the pool that it stands for",
         "gpu/memory/pool.py",
-        old="if ours is None or ours.borrowed or ours._handle != handle.value:",
-        new="if True:",
+        old="ours = next((each for each in kept if not each.borrowed and each._handle == handle.value), None)",
+        new="ours = None",
         test="driver/test_pool.py::test_a_pool_that_was_made_current_is_kept[pinned]",
     ),
     Correction(
@@ -8033,6 +8033,22 @@ CORRECTIONS = [
         old="                if not self._finish(home):\n                    return False\n",
         new="                self._finish(home)\n",
         test="driver/test_memory_registered.py::test_the_array_stays_page_locked_until_the_capture_ends",
+    ),
+    Correction(
+        "an eighth reading",
+        "the pool that is current is destroyed by an interrupt of the assignment of another one",
+        "gpu/memory/pool.py",
+        old="            _current[key] = [*before, made]  #",
+        new="            _current[key] = [made]  #",
+        test="driver/test_pool.py::test_the_pool_that_is_current_after_an_interrupt_is_kept[before-device]",
+    ),
+    Correction(
+        "an eighth reading",
+        "the pool that is current is destroyed if two threads assign one",
+        "gpu/memory/pool.py",
+        old="        with unless_inside(_assigning):\n",
+        new="        if True:\n",
+        test="driver/test_pool.py::test_the_pool_that_is_current_after_the_assignments_of_two_threads_is_kept",
     ),
 ]
 

@@ -10,13 +10,15 @@ Read next    memory.py
 from __future__ import annotations
 
 import ctypes
+from _thread import RLock
 from ctypes import byref
 
 from ...arguments import SetOnce, as_bool, as_choice, as_int
 from ...driver import as_argument, dotted
-from ...errors import CudaError, NotFound, OutOfMemory, a_kind, unsupported, worded
+from ...errors import NotFound, OutOfMemory, a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...ownership import Owned
+from ...interpreter.cpython import free_after_fork
+from ...ownership import Owned, unless_inside
 from ..core import locations
 from ..core.calls import reworded
 from ..core.context import PrimaryContext, count, is_device, no_device, primary_of
@@ -225,9 +227,8 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
             getattr(primary.calls, of_device)(byref(handle), ctypes.c_int(device.handle))
         else:
             getattr(primary.calls, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
-        made, ours = cls.__new__(cls), _current.get(_key(allocation, where))
-        if ours is None or ours.borrowed or ours._handle != handle.value:
-            ours = None
+        made, kept = cls.__new__(cls), _current.get(_key(allocation, where), [])
+        ours = next((each for each in kept if not each.borrowed and each._handle == handle.value), None)
         made.device, made.kind, made._primary, made._where, made._pool = device, kind, primary, where, ours
         made.max_size = 0 if ours is None else ours.max_size
         made._own(handle.value or 0, None)
@@ -251,20 +252,15 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         """
         calls, pool = self._primary.calls, self._argument()
         allocation = _MANAGED if self.kind == "managed" else _PINNED
-        key = _key(allocation, self._where)
-        before = _current.get(key)
-        _current[key] = self._pool or self  # first: after the call, an interrupt may come
-        try:
+        key, made = _key(allocation, self._where), self._pool or self
+        with unless_inside(_assigning):
+            before = _current.get(key, [])
+            _current[key] = [*before, made]  # an interrupt may come before the call, and after it
             if self.kind == "device":
                 calls.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), pool)
             else:
                 calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
-        except CudaError:
-            if before is None:
-                _current.pop(key, None)
-            else:
-                _current[key] = before
-            raise
+            _current[key] = [made]
 
     @property
     def location(self) -> Device | str | None:
@@ -396,8 +392,9 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
 
 
 # The pools that were made current, by what for. Nothing else may keep them, and the driver would return to the default
-# pool if one were destroyed.
-_current: dict[tuple[int, int, int], MemoryPool] = {}
+# pool if one were destroyed. There are several if it is not known whether a call of the driver had an effect.
+_current: dict[tuple[int, int, int], list[MemoryPool]] = {}
+_assigning = free_after_fork(RLock())  # so that threads change the table in the order of their calls of the driver
 
 
 def _key(allocation: int, where: locations.Location) -> tuple[int, int, int]:
