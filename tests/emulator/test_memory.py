@@ -297,6 +297,19 @@ def test_attributes_and_access_of_pools(client):
     assert client.code("cuMemPoolCreate", OUT, _properties(where=4)) == 1  # the node of the current thread
 
 
+@pytest.mark.parametrize("place", [35, 87])
+def test_the_reserved_bytes_of_the_properties_of_a_pool_must_be_0(client, place):
+    properties = bytearray(_properties())
+    properties[place] = 1
+    assert client.code("cuMemPoolCreate", OUT, bytes(properties)) == 1
+    assert "must be 0" in client.emulator.explain(1)
+    graph, node = client.get("cuGraphCreate", 0), ctypes.create_string_buffer(bytes(properties), 120)
+    ctypes.c_uint64.from_buffer(node, 104).value = 64  # its size
+    assert client.code("cuGraphAddMemAllocNode", OUT, graph, 0, 0, node) == 1
+    node[place] = 0
+    client.do("cuGraphAddMemAllocNode", OUT, graph, 0, 0, node)
+
+
 def test_a_pool_keeps_memory_until_it_is_trimmed_or_a_call_waits(client):
     mib = 1 << 20
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
@@ -693,6 +706,23 @@ def test_null_is_refused_with_an_offset_too(client, kind, is_source, place):
     for call in calls:
         assert client.code(*call) == 1
         assert "NULL" in client.emulator.explain(1)
+
+
+@pytest.mark.parametrize("member", [8, 19], ids=["reserved0", "reserved1"])
+def test_the_reserved_members_of_a_box_must_be_null(client, member):
+    """A C program has them if it does not clear the structure. Those of CUDA_MEMCPY3D_PEER are contexts."""
+    memory = client.allocate(64)
+    side = [0, 0, 0, 0, DEVICE, 0, memory, 0, 0, 16, 1]
+    values = [*side, *side, 16, 1, 1]
+    values[member] = client.context
+    box = words.MEMCPY3D.pack(*values)
+    for call in (("cuMemcpy3D_v2", box), ("cuMemcpy3DAsync_v2", box, 0)):
+        assert client.code(*call) == 1
+        assert "must be NULL" in client.emulator.explain(1)
+    graph = client.get("cuGraphCreate", 0)
+    assert client.code("cuGraphAddMemcpyNode", OUT, graph, 0, 0, box, client.context) == 1
+    client.do("cuMemcpy3DPeer", box)
+    client.do("cuMemcpy3DPeerAsync", box, 0)
 
 
 def test_copies_between_devices():

@@ -8050,6 +8050,22 @@ CORRECTIONS = [
         new="        if True:\n",
         test="driver/test_pool.py::test_the_pool_that_is_current_after_the_assignments_of_two_threads_is_kept",
     ),
+    Correction(
+        "an eighth reading",
+        "the reserved members of CUDA_MEMCPY3D may have any values",
+        "emulator/entries/memories/copy_entries.py",
+        old="    if s0 or t0:\n",
+        new="    if False:\n",
+        test="emulator/test_memory.py::test_the_reserved_members_of_a_box_must_be_null[eager-reserved0]",
+    ),
+    Correction(
+        "an eighth reading",
+        "the reserved bytes of CUmemPoolProps may have any values",
+        "emulator/entries/memories/pools.py",
+        old="    if any(ctypes.string_at(address + POOL_PROPS.size - _RESERVED, _RESERVED)):\n",
+        new="    if False:\n",
+        test="emulator/test_memory.py::test_the_reserved_bytes_of_the_properties_of_a_pool_must_be_0[eager-35]",
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from ...machine.codes import Refused
 from ...machine.host_thread import host_function
 from ...machine.queues import CONTROL, HOST, INSTANT, KERNEL, nothing
 from ...machine.space import Fault
-from ..memories.copy_entries import copy_work, fill_work
+from ..memories.copy_entries import copy_work, fill_work, sides_of
 from ..memories.memory_entries import access_of, holding_at
 from ..tasks.attribute_entries import check_attributes
 from ..tasks.launch_entries import kernel_work
@@ -183,6 +183,7 @@ class Copy(Operation):
         """Refuse an empty copy, and addresses that are neither memory nor reserved for a graph."""
         if 0 in self.words[22:25]:
             raise Refused(1, "a copy node of zero bytes: width, height and depth must be at least 1")
+        sides_of(self.words)
         if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
             copy_work(machine, self.words)
 

@@ -15,6 +15,7 @@ from ...interface.thunks import ACCESS_DESC, MEMCPY3D, POOL_PROPS, entry, out, p
 from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ..code.modules import function_at
+from ..memories.pools import properties_at
 from ..tasks.attribute_entries import check_number
 from ..tasks.launch_entries import read_arguments
 from .condition_entries import condition_at, context_at
@@ -143,7 +144,7 @@ def child_of(machine: Machine, graph: Graph, child: Graph, ownership: int = 0) -
 
 
 def _read_allocate(machine: Machine, graph: Graph, at: int) -> Operation:
-    kind, handles, where, ordinal, _, maximum, _ = read(POOL_PROPS, at)
+    kind, handles, where, ordinal, _ = properties_at(at)
     accesses, count, nbytes, _ = read(ALLOCATE, at + POOL_PROPS.size)
     if kind != 1 or handles:
         raise Refused(1, "an allocation node needs pinned memory without handles for other processes")

@@ -45,6 +45,7 @@ __all__ = [
     "move",
     "refuse_read_only",
     "rows_of",
+    "sides_of",
     "span_of",
     "stream_of",
 ]
@@ -387,12 +388,20 @@ def _capture(stream: Stream, words: tuple[int, ...]) -> None:
 
 def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
     """Check a copy, given by the members of a CUDA_MEMCPY3D, and return the function that does it."""
-    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = words
+    target, source, extents = sides_of(words)
+    return _work(machine, target.box(machine, *extents), source.box(machine, *extents), extents)
+
+
+def sides_of(words: tuple[int, ...]) -> tuple[_Side, _Side, tuple[int, int, int]]:
+    """Return target, source and extents of a copy, given by the members of a CUDA_MEMCPY3D."""
+    (sx, sy, sz, sl, sk, sh, sd, sa, s0, sp, sr, tx, ty, tz, tl, tk, th, td, ta, t0, tp, tr, *extents) = words
     if sl or tl:
         raise Refused(1, f"srcLOD {sl}, dstLOD {tl}: must be 0; a level of a mipmapped array is an array of its own")
-    target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
-    source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
-    return _work(machine, target, source, (width, height, depth))
+    if s0 or t0:
+        raise Refused(1, f"reserved0 {s0:#x}, reserved1 {t0:#x}: must be NULL")
+    width, height, depth = extents
+    target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr)
+    return target, _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr), (width, height, depth)
 
 
 # -- one row
@@ -573,29 +582,22 @@ def copy_2d(machine: Machine, address: int, stream: int | None = None) -> None:
 @entry("cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)", since=3020)
 def copy_3d(machine: Machine, address: int, stream: int | None = None) -> None:
     """Copy a box."""
-    (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = read(
-        MEMCPY3D, address
-    )
-    if sl or tl:
-        raise Refused(1, "srcLOD and dstLOD must be 0: a level of a mipmapped array is an array of its own")
-    _rectangles(
-        machine,
-        _Side(tx, ty, tz, tk, th, td, ta, tp, tr),
-        _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr),
-        width,
-        height,
-        depth,
-        stream,
-    )
+    _copy_box(machine, read(MEMCPY3D, address), stream)
+
+
+def _copy_box(machine: Machine, words: tuple[int, ...], stream: int | None) -> None:
+    target, source, extents = sides_of(words)
+    _rectangles(machine, target, source, *extents, stream)
 
 
 @entry("cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)", since=4000)
 @entry("cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)", since=4000)
 def copy_3d_peer(machine: Machine, address: int, stream: int | None = None) -> None:
     """Copy a box between two contexts' memory."""
-    words = read(MEMCPY3D, address)
-    ends = _meet(machine, tuple(end for end in (words[8], words[19]) if end), stream)
-    copy_3d(machine, address, stream)
+    words = [*read(MEMCPY3D, address)]
+    contexts, words[8], words[19] = (words[8], words[19]), 0, 0  # CUDA_MEMCPY3D has reserved members there
+    ends = _meet(machine, tuple(end for end in contexts if end), stream)
+    _copy_box(machine, tuple(words), stream)
     _meet(machine, ends, stream)
 
 

@@ -9,6 +9,8 @@ Read next    copy_entries.py
 
 from __future__ import annotations
 
+import ctypes
+
 from ...interface.thunks import (
     ACCESS_DESC,
     LOCATION,
@@ -28,12 +30,13 @@ from ...machine.queues import Stream
 from ...machine.sharing import MARK_SIZE, Backing
 from .memory_entries import holding_at
 
-__all__: list[str] = []
+__all__ = ["properties_at"]
 
 _NOWHERE, _DEVICE, _HOST, _NUMA = 0, 1, 2, 3  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
 _PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
 _DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _LARGEST = 1 << 62
+_RESERVED = 53  # the bytes at the end of CUmemPoolProps that no version of the header uses
 
 
 # -- allocating and freeing
@@ -225,11 +228,19 @@ def _place(address: int) -> tuple[int, int]:
     return where, number
 
 
+def properties_at(address: int) -> tuple[int, int, int, int, int]:
+    """Return type, handle types, location and largest size of a CUmemPoolProps."""
+    kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, address)
+    if any(ctypes.string_at(address + POOL_PROPS.size - _RESERVED, _RESERVED)):
+        raise Refused(1, "the reserved bytes of CUmemPoolProps must be 0")
+    return kind, handles, where, number, maximum
+
+
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
 def create(machine: Machine, address: int, properties: int) -> None:
     """Create a pool. A pool of device memory can be shared with other processes by file descriptors."""
     out(address)
-    kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
+    kind, handles, where, number, maximum = properties_at(properties)
     place = _check_place(machine, kind, (where, number))
     if where == _DEVICE:
         device = machine.device(number)
