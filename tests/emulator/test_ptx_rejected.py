@@ -550,6 +550,51 @@ def test_declarations(text: str, words: str) -> None:
     assert words in rejection(HEAD + text).log
 
 
+NUMBERED = {  # declarations in one block, and whether ptxas takes them
+    ".reg .b32 %v1; .reg .b32 %v<3>;": False,
+    ".reg .b32 %v<3>; .reg .b32 %v1;": False,
+    ".reg .b32 %v3; .reg .b64 %v5, %v<4>;": False,
+    ".reg .b32 %v3, %v9; .reg .b32 %v<3>;": True,
+    ".reg .b32 %v<3>; .reg .b32 %v3;": True,
+    ".reg .v2 .b32 %v1; .reg .b32 %v<3>;": False,
+    ".shared .b32 v1; .reg .b32 v<3>;": False,
+    ".reg .b32 v<3>; .local .b32 v1;": False,
+    ".reg .b32 %v0; .reg .b32 %v<3>;": True,
+    ".reg .b32 %v<3>; .reg .b32 %v0;": False,
+    ".reg .b32 %v01; .reg .b32 %v<3>;": True,
+    ".reg .b32 %v<3>; .reg .b32 %v01;": False,
+    ".reg .b32 %v<3>; .reg .b32 %v4294967297;": False,
+    ".reg .b32 %v<3>; mov.b32 %v01, 1; mov.b32 %v1, %v01;": True,
+    ".reg .b32 %v<12>; .reg .b32 %v1<3>;": True,
+    ".reg .b32 %v1<3>; .reg .b32 %v10;": True,
+    ".reg .b32 %v1<3>; mov.b32 %v10, 1;": False,
+    ".reg .b32 %v1; { .reg .b32 %v<3>; }": True,
+    ".reg .b32 %v<3>; { .reg .b32 %v1; }": True,
+    "{ .reg .b32 %v1; } .reg .b32 %v<3>;": True,
+}
+
+
+@pytest.mark.parametrize("text", NUMBERED)
+def test_a_name_and_a_range_of_registers_that_has_it(text: str, tmp_path: Path) -> None:
+    if NUMBERED[text]:
+        Machine(kernel(text))
+    else:
+        assert rejection(kernel(text)).code == 218
+    if shutil.which("ptxas"):
+        (tmp_path / "x.ptx").write_text(kernel(text))
+        command = ["ptxas", "-arch=sm_90", str(tmp_path / "x.ptx"), "-o", str(tmp_path / "out")]
+        assert (subprocess.run(command, capture_output=True).returncode == 0) == NUMBERED[text]
+
+
+def test_ranges_are_compared_with_names_in_linear_time() -> None:
+    many = 20000
+    names = ", ".join(f"%v{number}" for number in range(4 * 10**9, 4 * 10**9 + many))
+    ranges = ", ".join(f"%v{'x' * (1 + number % 9)}{number}_<4000000000>" for number in range(many))
+    began = time.process_time()
+    Machine(kernel(f".reg .b32 {names}, %v<4000000000>;\n.reg .b32 {ranges};"))
+    assert time.process_time() - began < 20
+
+
 def test_a_string_has_only_ascii() -> None:
     """Comments may have other characters: the newest ptxas takes them."""
     for text in ('.file 1 "gr\u00f6\u00dfe.cu"\n', '.entry e() { .pragma "\u00e9"; ret; }'):

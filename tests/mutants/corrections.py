@@ -8066,6 +8066,33 @@ CORRECTIONS = [
         new="    if False:\n",
         test="emulator/test_memory.py::test_the_reserved_bytes_of_the_properties_of_a_pool_must_be_0[eager-35]",
     ),
+    Correction(
+        "an eighth reading",
+        "a range of registers may have a name that is declared already",
+        "emulator/ptx/reading/declare.py",
+        old="            if name in scope.ranges or scope.lowest.get(name, count) < count:\n",
+        new="            if name in scope.ranges:\n",
+        test="emulator/test_ptx_rejected.py::"
+        "test_a_name_and_a_range_of_registers_that_has_it[.reg .b32 %v1; .reg .b32 %v<3>;]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a variable may have the name of a register of a range",
+        "emulator/ptx/reading/declare.py",
+        old="    if earlier is not None and not joins or scope.in_range(name):\n",
+        new="    if earlier is not None and not joins:\n",
+        test="emulator/test_ptx_rejected.py::"
+        "test_a_name_and_a_range_of_registers_that_has_it[.reg .b32 v<3>; .local .b32 v1;]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a register with leading zeros is not of a range",
+        "emulator/ptx/reading/syntax.py",
+        old="int(digits[-32:]) % 2**32 < held[0]",
+        new="digits == str(int(digits[-32:])) and int(digits) < held[0]",
+        test="emulator/test_ptx_rejected.py::"
+        "test_a_name_and_a_range_of_registers_that_has_it[.reg .b32 %v<3>; .reg .b32 %v01;]",
+    ),
 ]
 
 

@@ -248,13 +248,14 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
             tokens.advance()
             count = _integer_in_range(tokens)
             tokens.expect(">")
-            if name in scope.ranges:
+            if name in scope.ranges or scope.lowest.get(name, count) < count:
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.ranges[name] = (count, type)
         else:
             if name in scope.names or scope.in_range(name):
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.declare(name, type)
+            scope.note(name)
         if not tokens.accept(","):
             break
     tokens.expect(";")
@@ -356,7 +357,8 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     if tokens.kind != WORD or not _RANGE.match(name) and (name, space) != ("_", "param"):
         raise tokens.unexpected("a variable name")
     earlier = scope.names.get(name)
-    if earlier is not None and not (isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)):
+    joins = isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)
+    if earlier is not None and not joins or scope.in_range(name):
         raise tokens.fail(f"Duplicate definition of variable '{name[:80]}'")
     tokens.advance()
     width = BITS[type] // 8 * kind.vector
@@ -391,6 +393,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
                 setattr(earlier, field, getattr(made, field))
         return earlier
     scope.names[name] = made
+    scope.note(name)
     return made
 
 

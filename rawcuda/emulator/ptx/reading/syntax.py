@@ -334,15 +334,18 @@ class Scope:
     """The names of a block in braces. Inline assembly repeats names in inner scopes, so look-up goes outwards.
 
     A declaration `.reg .b32 %r<1000000>;` is cheap: its registers are created when they are first named.
+
+    lowest  the lowest number at the end of names that are declared singly, by the text before it
     """
 
-    __slots__ = ("outer", "names", "ranges", "labels", "function")
+    __slots__ = ("outer", "names", "ranges", "lowest", "labels", "function")
 
     def __init__(self, outer: Scope | None, function: Function | None) -> None:
         self.outer = outer
         self.function = function
         self.names: dict[str, Register | Variable | Function | Prototype | Vector] = {}
         self.ranges: dict[str, tuple[int, str]] = {}
+        self.lowest: dict[str, int] = {}
         self.labels: dict[str, Label] = {}
 
     def find(self, name: str) -> Register | Variable | Function | Prototype | Vector | None:
@@ -367,17 +370,20 @@ class Scope:
     def in_range(self, name: str) -> str:
         """Return the type of a name in a numbered declaration of this scope, or "".
 
-        "%r1<3>" declares %r10, %r11, %r12: the stem of a name may end in digits itself.
+        As in ptxas, all digits at the end are the number, with leading zeros, and modulo 2**32.
         """
         stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        if len(digits) < 11:
-            for cut in range(len(digits)):
-                held = self.ranges.get(stem + digits[:cut])
-                number = digits[cut:]
-                if held is not None and (number[0] != "0" or number == "0") and int(number) < held[0]:
-                    return held[1]
+        digits, held = name[len(stem) :], self.ranges.get(stem)
+        if digits and held is not None and int(digits[-32:]) % 2**32 < held[0]:  # (2**32 divides 10**32)
+            return held[1]
         return ""
+
+    def note(self, name: str) -> None:
+        """Note a name that is declared singly: a later range with it is refused, except for 0, as in ptxas."""
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        if digits[:1] not in ("", "0") and len(digits) < 11:  # (no range has more than 2**32 registers)
+            self.lowest[stem] = min(int(digits), self.lowest.get(stem, int(digits)))
 
     def find_label(self, name: str) -> Label | None:
         """Look a label up, from this scope outwards."""
