@@ -1251,6 +1251,32 @@ def test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launch
     graph.close()
 
 
+@pytest.mark.parametrize("how", ["instantiate", "launch", "upload", "clone"])
+def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device, graph, word, step, how):
+    """The release of page-locked memory lets go of its exporter, whose finalizer may wait for a lock."""
+    held = []
+
+    class Exporter(bytearray):
+        def __del__(self):
+            held.append(graph._lock._is_owned())
+
+    def recording():  # asked for with the lock
+        memory.clear()
+
+    graph.kernel(step, word, 1)
+    graph.launch()
+    graph.kernel(step, word, 1)  # the next launch instantiates the graph again
+    device.synchronize()
+    memory = [device.register(Exporter(64))]
+    graph._recording = recording
+    made = getattr(graph, how)()
+    device.synchronize()
+    module("ownership").drain()
+    assert held == [False]
+    if made is not None:
+        made.close()
+
+
 class Asked:
     """An array of another library, an iterable or a number, whose code first calls a function."""
 

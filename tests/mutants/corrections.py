@@ -6438,8 +6438,8 @@ CORRECTIONS = [
         "a sixth attack",
         "an executable graph that is made again is released while a lock is held",
         "gpu/graphs/graph.py",
-        old="held += [] if own is None else own._held()",
-        new="pass",
+        old="                held = own._held()\n",
+        new="                held = None\n",
         test="driver/test_graph_nodes.py::"
         "test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launches_the_graph[launch again]",
     ),
@@ -8092,6 +8092,23 @@ CORRECTIONS = [
         new="digits == str(int(digits[-32:])) and int(digits) < held[0]",
         test="emulator/test_ptx_rejected.py::"
         "test_a_name_and_a_range_of_registers_that_has_it[.reg .b32 %v<3>; .reg .b32 %v01;]",
+    ),
+    Correction(
+        "an eighth reading",
+        "what was dropped is released with the lock of a graph that is instantiated",
+        "gpu/graphs/executable.py",
+        old="ctypes.c_uint64(flags)), is_locked=True)",
+        new="ctypes.c_uint64(flags)))",
+        test="driver/test_graph_nodes.py::"
+        "test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held[instantiate]",
+    ),
+    Correction(
+        "an eighth reading",
+        "what was dropped is released with the lock of a graph that is cloned",
+        "gpu/graphs/graph.py",
+        old="(as_argument(self.handle),), is_locked=True)",
+        new="(as_argument(self.handle),))",
+        test="driver/test_graph_nodes.py::test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held[clone]",
     ),
 ]
 

@@ -136,16 +136,22 @@ GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # C
 
 
 def make(
-    owner: Owned, kind: Kind, primary: PrimaryContext, arguments: tuple[object, ...] | None, stream: object = None
+    owner: Owned,
+    kind: Kind,
+    primary: PrimaryContext,
+    arguments: tuple[object, ...] | None,
+    stream: object = None,
+    is_locked: bool = False,
 ) -> Lifetime:
     """Create a handle that holds its context, and give it to its owner; return the C memory that contains it.
 
     arguments  the creating function's prepared arguments after the pointer to the handle; None: the caller makes the
                call, and the owner already releases what it writes
     stream     for ORDERED and POOLED, an object with queue() and end(), which is kept as long as the memory
+    is_locked  as for retain(): the caller has drained before it took its lock
     raises     CudaError  from the driver
     """
-    if dropped:
+    if dropped and not is_locked:
         drain()
     lifetime = Lifetime()
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.taken = kind, primary, stream, allocate_lock()

@@ -87,7 +87,7 @@ class Executable(Owned):
         self._changed()
         self._check_open()  # the driver must not see a function of a module that is closed
         with explained(graph, _ONE):
-            make(self, EXECUTABLE, self._primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+            make(self, EXECUTABLE, self._primary, (as_argument(graph.handle), ctypes.c_uint64(flags)), is_locked=True)
         self._nodes = node_handles(graph)  # for the error of an update with other nodes
 
     def _changed(self) -> None:

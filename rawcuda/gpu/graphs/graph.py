@@ -259,23 +259,28 @@ class Graph(Lender):
         priorities  kernels run with the priorities of their nodes, not with that of the stream
         calls       cuGraphInstantiateWithFlags
         """
+        flags = _AUTO_FREE * as_bool("auto_free", auto_free) | _PRIORITIES * as_bool("priorities", priorities)
         self._executable = None  # a graph with allocations or conditional nodes may have only one; see _instantiated()
-        return Executable(
-            self, _AUTO_FREE * as_bool("auto_free", auto_free) | _PRIORITIES * as_bool("priorities", priorities)
-        )
+        if dropped:
+            drain()
+        return Executable(self, flags)
 
     def _instantiated(self) -> Executable:
         """Return the executable graph for launch(); make another one if this graph was changed."""
         self.handle
-        held: list[object] = []  # until the lock is free: see Executable._held
-        with self._asking(), self._primary.current():
-            own = self._executable
-            if own is None or own._version != self._version:
-                held += [] if own is None else own._held()
+        while True:
+            if dropped:  # (with the lock of the graph, finalizers of the user must not run: see Executable._held)
+                drain()
+            with self._asking(), self._primary.current():
+                if self._executable is None:
+                    self._executable = Executable(self)
+                own = self._executable
+                if own._version == self._version:
+                    return own
+                held = own._held()
                 # Another thread may be launching the old one: after its last use, the next drain() destroys it.
                 self._executable = own = None
-                own = self._executable = Executable(self)
-        return own
+            del held
 
     # -- nodes
 
@@ -530,6 +535,8 @@ class Graph(Lender):
             raise ValueError(f"{self!r} belongs to a node: clone the graph of that node")
         made = Graph.__new__(Graph)
         made._prepare(self._primary, self.device)
+        if dropped:
+            drain()
         with self._changing(), self._primary.current():
             self._refuse_recording()
             self._clone(made)
@@ -539,7 +546,7 @@ class Graph(Lender):
         """Make the clone, while no other thread changes this graph."""
         check_open(self)
         with explained(self, "cannot be cloned: build it a second time"):
-            make(made, CLONE, self._primary, (as_argument(self.handle),))
+            make(made, CLONE, self._primary, (as_argument(self.handle),), is_locked=True)
         kept = dict(self._kept)
         for node in self.nodes:
             copied, given = made.find(node).handle, node._given
