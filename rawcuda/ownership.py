@@ -283,6 +283,12 @@ class Owned:
 
     def close(self) -> None:
         """Release the handle now; a second close() does nothing. close() raises nothing but interrupts."""
+        self._close()
+        if dropped:
+            drain()
+
+    def _close(self) -> None:
+        """Do what close() does, but leave what others have dropped: who holds a lock must not run their finalizers."""
         if self._handle is None:
             return
         release = self._release
@@ -298,8 +304,6 @@ class Owned:
             if not self._closing() and release is not None:
                 dropped.append(Asked(release))
             raise
-        if dropped:
-            drain()
 
     def detach(self) -> int:
         """Return the handle and give up its ownership: the caller must release it.

@@ -1277,6 +1277,38 @@ def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device,
         made.close()
 
 
+@pytest.mark.parametrize("how", ["executable", "graph", "graph with memory", "launched graph"])
+def test_close_runs_no_finalizers_of_what_was_dropped_while_it_holds_its_lock(device, how):
+    """Another thread may use the graph, and hold the lock for which such a finalizer waits."""
+    graph, got = device.graph(), []
+    if how == "graph with memory":
+        memory = graph.allocate(64).memory
+        assert not memory.closed
+    else:
+        graph.empty()
+    if how == "launched graph":
+        graph.launch()
+        device.synchronize()
+    used = graph.instantiate() if how == "executable" else graph
+
+    def enter():
+        got.append(used._lock.acquire(timeout=5))
+        if got[-1]:
+            used._lock.release()
+
+    class Buffer(bytearray):
+        def __del__(self):
+            thread = threading.Thread(target=enter)
+            thread.start()
+            thread.join()
+
+    rawcuda.Memory.register(Buffer(4096))  # and the next call that releases something releases it
+    used.close()
+    gc.collect()
+    assert got == [True]
+    graph.close()
+
+
 class Asked:
     """An array of another library, an iterable or a number, whose code first calls a function."""
 

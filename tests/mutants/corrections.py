@@ -7270,8 +7270,8 @@ CORRECTIONS = [
         "a sixth reading",
         "the graph in a node is closed, and goes on to run",
         "gpu/graphs/graph.py",
-        old="        if self._parent is not None:\n            return\n        with unless",
-        new="        with unless",
+        old="        if self._parent is None:\n            super().close()",
+        new="        super().close()",
         test="driver/test_graph_nodes.py::test_the_graph_in_a_node_belongs_to_the_node[with-then]",
     ),
     Correction(
@@ -8109,6 +8109,39 @@ CORRECTIONS = [
         old="(as_argument(self.handle),), is_locked=True)",
         new="(as_argument(self.handle),))",
         test="driver/test_graph_nodes.py::test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held[clone]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a graph runs finalizers of what was dropped with its lock",
+        "ownership.py",
+        old="dropped.append(Asked(release))\n            raise\n",
+        new="dropped.append(Asked(release))\n            raise\n        if dropped:\n            drain()\n",
+        test=(
+            "driver/test_graph_nodes.py::"
+            "test_close_runs_no_finalizers_of_what_was_dropped_while_it_holds_its_lock[executable]"
+        ),
+    ),
+    Correction(
+        "an eighth reading",
+        "a graph runs finalizers of what was dropped with its lock: its nodes' memory",
+        "gpu/core/leases.py",
+        old="borrower._close()",
+        new="borrower.close()",
+        test=(
+            "driver/test_graph_nodes.py::"
+            "test_close_runs_no_finalizers_of_what_was_dropped_while_it_holds_its_lock[graph with memory]"
+        ),
+    ),
+    Correction(
+        "an eighth reading",
+        "a graph runs finalizers of what was dropped with its lock: its own executable graph",
+        "gpu/graphs/graph.py",
+        old="own._close()",
+        new="own.close()",
+        test=(
+            "driver/test_graph_nodes.py::"
+            "test_close_runs_no_finalizers_of_what_was_dropped_while_it_holds_its_lock[launched graph]"
+        ),
     ),
 ]
 

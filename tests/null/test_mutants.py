@@ -57,7 +57,7 @@ CHANGES = [
 ]
 # Mutants of the package, and a test that notices each: in its own process, or in one that it starts.
 NOTICED = {
-    "ownership.py: Owned.close: not forked -> its operand": "test_owned.py::test_close_releases_once",
+    "ownership.py: Owned._close: not forked -> its operand": "test_owned.py::test_close_releases_once",
     "ownership.py: drain: forked or release.release(True) is not False -> and": (
         "test_owned.py::test_a_forked_child_releases_nothing"
     ),

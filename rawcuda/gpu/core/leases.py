@@ -75,7 +75,7 @@ class Lender(Owned):
         if self._borrowers:
             borrowers = self._borrowed()
             for borrower in reversed(borrowers):  # so that each has only closed borrowers
-                borrower.close()
+                borrower._close()  # (who closes the owner may hold a lock)
             for borrower in borrowers:
                 leases += borrower._held_by()
                 shown = shown or borrower._is_shown()

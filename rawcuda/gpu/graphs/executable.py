@@ -19,7 +19,7 @@ from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
-from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
+from ...ownership import Owned, invalidate, serving, unless_inside
 from ..core.context import PrimaryContext, attempt
 from ..core.handles import EXECUTABLE, MODULE, STREAM, make, shown_handle
 from ..core.points import capture_number, capturing, retain, retained, sweep
@@ -205,15 +205,16 @@ class Executable(Owned):
 
     def close(self) -> None:
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
+        super().close()
+
+    def _close(self) -> None:
         with unless_inside(self._lock):
             held = self._held()
-            super().close()
+            super()._close()
             self._kept = {}
             self._given = {}
             self._changed()
         del held
-        if dropped:
-            drain()
 
     def _closing(self) -> None:
         invalidate()

@@ -673,18 +673,18 @@ class Graph(Lender):
 
         The graph in a node belongs to the node, so that its close() does nothing.
         """
-        if self._parent is not None:
-            return
+        if self._parent is None:
+            super().close()
+
+    def _close(self) -> None:
         with unless_inside(self._root._lock):
             own = self._executable
             held = [*self._kept.values(), *self._given.values(), *(() if own is None else own._held())]
-            super().close()
+            super()._close()
             self._kept.clear()
             self._given.clear()
             self._changed()
         del held  # (after the lock: see Executable._held)
-        if dropped:
-            drain()
 
     def detach(self) -> int:
         """Return the handle and give up its ownership; the graph in a node stays usable, and belongs to the node."""
@@ -700,7 +700,7 @@ class Graph(Lender):
         own = self._executable
         if own is not None:
             self._executable = None
-            own.close()
+            own._close()
         return super()._closing()
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from ...driver import as_argument
 from ...errors import a_kind, worded
 from ...hints import hinted
 from ...interpreter.cpython import facts
-from ...ownership import Once, Owned, drain, forked, releases_later
+from ...ownership import Once, Owned, forked, releases_later
 from ...protocols.description import Bytes, Description
 from ...protocols.device_memory import gpu
 from ..core.context import (
@@ -549,18 +549,17 @@ class _RegisteredMemory(Memory):
 
     __slots__ = ()
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Undo the page-lock, and wait for all work, also where a lease or a capture keeps the memory page-locked."""
         if not self._handle:
             return
-        super().close()  # first: an interrupt of the wait leaves it closed
+        super()._close()  # first: an interrupt of the wait leaves it closed
         if not forked and not releases_later():
             try:
                 waited = [attempt(finish_context, home, "close()") for home in held_contexts()]
                 if not all(waited):  # a stream is being captured: only a wait for another one is possible
                     attempt(gpu.finish, self)
                 sweep(now=True)
-                drain()
             except ImportError:  # the interpreter ends and imports nothing more
                 pass
 
