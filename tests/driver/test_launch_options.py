@@ -5,6 +5,7 @@ import copy
 import gc
 import pickle
 import weakref
+from functools import partial
 
 import pytest
 
@@ -352,6 +353,28 @@ def test_an_event_that_is_closed_later_is_seen_by_each_launch(device, add, numbe
             with pytest.raises(errors.Closed):
                 launch(x, x, out, 4)
             device.synchronize()
+
+
+@pytest.mark.parametrize("way", ["launch", "configured"])
+@pytest.mark.parametrize("name", ["programmatic_event", "launch_completion_event"])
+def test_an_event_that_an_argument_closes(device, add, numbers, name, way):
+    """It is not given to the driver, for which its handle may be that of another event by then."""
+    if not has(device, *(("programmatic",) if name == "programmatic_event" else (12030,))):
+        pytest.skip("this option is not supported here")
+    x, out = numbers
+    options, names = {"grid": 1, "block": 32, name: device.event()}, []
+
+    class Closing:
+        def __index__(self):
+            options[name].close()
+            return 4
+
+    add.launch(x, x, out, 4, **options)  # what it prepares is used again
+    launch = add.configure(**options) if way == "configured" else partial(add.launch, **options)
+    with rawcuda.trace(lambda call: names.append(getattr(call, "name", ""))):
+        with pytest.raises(rawcuda.Closed, match="this Event is closed"):
+            launch(x, x, out, Closing())
+    assert "cuEventDestroy_v2" in names and not [each for each in names if "Launch" in each]
 
 
 def test_a_launch_that_was_kept_keeps_no_event_alive(device, add, numbers):

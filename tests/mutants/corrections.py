@@ -522,14 +522,6 @@ CORRECTIONS = [
     ),
     Correction(
         "captures and graphs, read line by line",
-        "a graph does not keep the event of a captured launch",
-        "gpu/kernels/kernel.py",
-        old="if capturing and attributes.uses:",
-        new="if False:",
-        test="driver/test_launch_options.py::test_a_graph_keeps_the_event_of_a_launch[launch]",
-    ),
-    Correction(
-        "captures and graphs, read line by line",
         "a graph does not keep the event of a configured launch",
         "gpu/kernels/launch.py",
         old="self.handle, (module, *uses))",
@@ -7431,16 +7423,16 @@ CORRECTIONS = [
         "a seventh reading",
         "Kernel.launch() gives the driver a stream that the code of an argument has closed",
         "gpu/kernels/kernel.py",
-        old="        prepared.stream = stream  # which",
-        new="        # which",
+        old="        prepared.stream = stream  # the",
+        new="        # the",
         test="driver/test_launch.py::test_a_stream_that_an_argument_closes[array-False]",
     ),
     Correction(
         "a seventh reading",
         "Kernel.launch() keeps the stream that was given to it",
         "gpu/kernels/kernel.py",
-        old="        prepared.stream = None\n",
-        new="",
+        old="        prepared.stream = prepared.attributes = None",
+        new="        prepared.attributes = None",
         test="driver/test_launch.py::test_a_launch_keeps_no_stream_that_was_given_to_it",
     ),
     Correction(
@@ -8142,6 +8134,30 @@ CORRECTIONS = [
             "driver/test_graph_nodes.py::"
             "test_close_runs_no_finalizers_of_what_was_dropped_while_it_holds_its_lock[launched graph]"
         ),
+    ),
+    Correction(
+        "captures and graphs, read line by line",
+        "a graph does not keep the event of a captured launch",
+        "gpu/kernels/launch.py",
+        old="self.handle, (module, *uses))",
+        new="self.handle, (module,))",
+        test="driver/test_launch_options.py::test_a_graph_keeps_the_event_of_a_launch[launch]",
+    ),
+    Correction(
+        "an eighth reading",
+        "Kernel.launch() gives the driver an event that the code of an argument has closed",
+        "gpu/kernels/kernel.py",
+        old="        function(*args)\n",
+        new="        prepared.attributes = None\n        function(*args)\n",
+        test="driver/test_launch_options.py::test_an_event_that_an_argument_closes[programmatic_event-launch]",
+    ),
+    Correction(
+        "an eighth reading",
+        "Kernel.launch() keeps the event that was given to it",
+        "gpu/kernels/kernel.py",
+        old="prepared.stream = prepared.attributes = None",
+        new="prepared.stream = None",
+        test="driver/test_launch_options.py::test_a_launch_that_was_kept_keeps_no_event_alive",
     ),
 ]
 

@@ -150,14 +150,6 @@ class LaunchAttributes:
         x, y, z = self.cluster or (1, 1, 1)
         return x * y * z > _PORTABLE_CLUSTER
 
-    def without_uses(self) -> LaunchAttributes:
-        """Return the same attributes, which keep nothing alive."""
-        given = {
-            name: value if type(value) in (int, bool, str) or value is self.cluster else worded(value)
-            for name, value in self.given.items()
-        }
-        return LaunchAttributes(self.values, given, self.cluster, self.preferred)
-
     def config(self, config: Any) -> Any:
         """Add these attributes to a CUlaunchConfig, which keeps them alive, and return it."""
         listed = (cuda_h.CUlaunchAttribute * len(self.values))()

@@ -16,7 +16,6 @@ from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...remembered import Remembered
-from ..core.points import capturing, keep_in_graph
 from ..streams.stream import Stream
 from .configuration import Limits, attributes_of, extents, grant_shared
 from .declared_parameters import agree, from_source, named, read_parameters
@@ -350,8 +349,6 @@ class Kernel:
             attributes, shared_bytes = self._read_attributes(cooperative, cluster, options, shared_bytes)
             if attributes is not None:
                 key = handle, attributes.key
-                if capturing and attributes.uses:
-                    keep_in_graph(self._primary, handle, attributes.uses)
         if type(shared_bytes) is not int:
             shared_bytes = as_int("shared_bytes", shared_bytes)
         shape: Shape
@@ -367,11 +364,12 @@ class Kernel:
         except LookupError:
             idle, pair = self._another(key, shape, handle, attributes)
             prepared, function = pair
+        prepared.attributes = attributes
         if prepared.shape != shape:
             self._set_shape(prepared, shape)
-        prepared.stream = stream  # which the code of an argument may close
+        prepared.stream = stream  # the code of an argument may close it, and what the attributes use
         function(*args)
-        prepared.stream = None
+        prepared.stream = prepared.attributes = None  # keep nothing until the next call: that would be a leak
         idle.append(pair)
 
     def _read_attributes(
@@ -409,8 +407,6 @@ class Kernel:
         self, key: object, shape: Shape, handle: int, attributes: LaunchAttributes | None
     ) -> tuple[deque[Idle], Idle]:
         """Return a launch for a stream, after the queue to put it into after its use."""
-        if attributes is not None:  # do not keep its events, which were checked for this call: that would be a leak
-            attributes = attributes.without_uses()
         try:
             prepared = self._prepare(shape, handle, None, attributes)
         except Exception as error:
