@@ -1459,3 +1459,36 @@ def test_what_another_thread_closes_before_a_node_has_the_lock_is_not_given_to_t
         with rawcuda.trace(lambda each: calls.append(getattr(each, "name", ""))), pytest.raises(errors.Closed):
             add()
     assert not [name for name in calls if name.startswith("cuGraphAdd")] and not graph.nodes
+
+
+class Taken:
+    """The lock of a graph, which another thread has at first: there, it calls a function."""
+
+    def __init__(self, lock, call):
+        self.lock, self.call = lock, call
+
+    def __enter__(self):
+        call, self.call = self.call, None
+        if call is not None:
+            call()
+        return self.lock.__enter__()
+
+    def __exit__(self, *raised):
+        self.lock.__exit__(*raised)
+
+
+@pytest.mark.parametrize("how", ["find", "number"])
+def test_a_node_that_another_thread_destroys_before_a_call_has_the_lock(device, graph, how):
+    """A driver may have given its handle to another node, or its memory back."""
+    node, calls = graph.empty(), []
+    other = graph.clone()
+    asked = other if how == "find" else graph
+    asked._lock = Taken(asked._lock, node.destroy)
+    with rawcuda.trace(lambda each: calls.append(getattr(each, "name", ""))):
+        with pytest.raises(errors.Closed, match="was destroyed"):
+            if how == "find":
+                other.find(node)
+            else:
+                node.number
+    assert "cuGraphDestroyNode" in calls and "cuGraphNodeFindInClone" not in calls
+    other.close()

@@ -8159,6 +8159,22 @@ CORRECTIONS = [
         new="prepared.stream = None",
         test="driver/test_launch_options.py::test_a_launch_that_was_kept_keeps_no_event_alive",
     ),
+    Correction(
+        "an eighth reading",
+        "Graph.find() gives the driver the handle of a node that another thread has destroyed",
+        "gpu/graphs/graph.py",
+        old="with first, second, self._primary.current():\n            original = cuda_h.CUgraphNode(node.handle)\n",
+        new="original = cuda_h.CUgraphNode(node.handle)\n        with first, second, self._primary.current():\n",
+        test="driver/test_graph_nodes.py::test_a_node_that_another_thread_destroys_before_a_call_has_the_lock[find]",
+    ),
+    Correction(
+        "an eighth reading",
+        "the number of a node that another thread has destroyed is not in a list",
+        "gpu/graphs/nodes.py",
+        old="        with self.graph._asking(), self.graph._primary.current():\n            handle = self.handle\n",
+        new="        handle = self.handle\n        with self.graph._asking(), self.graph._primary.current():\n",
+        test="driver/test_graph_nodes.py::test_a_node_that_another_thread_destroys_before_a_call_has_the_lock[number]",
+    ),
 ]
 
 

@@ -564,8 +564,10 @@ class Graph(Lender):
         """
         if not isinstance(node, Node):
             raise TypeError(f"find() needs a node of the graph that was cloned, not {a_kind(node)}")
-        found, original = cuda_h.CUgraphNode(), cuda_h.CUgraphNode(node.handle)
-        with self._asking(), self._primary.current():
+        found = cuda_h.CUgraphNode()
+        first, second = self._locks((node,))  # another thread may destroy the node
+        with first, second, self._primary.current():
+            original = cuda_h.CUgraphNode(node.handle)
             try:
                 self._primary.driver.cuGraphNodeFindInClone(byref(found), original, cuda_h.CUgraph(self.handle))
             except InvalidUse:

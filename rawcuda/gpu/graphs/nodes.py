@@ -131,8 +131,8 @@ class Node:
     @property
     def number(self) -> int:
         """Return the place among the graph's nodes; raises Closed as `handle` does."""
-        handle = self.handle
         with self.graph._asking(), self.graph._primary.current():
+            handle = self.handle
             return node_handles(self.graph).index(handle)
 
     @property
