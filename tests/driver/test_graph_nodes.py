@@ -1492,3 +1492,20 @@ def test_a_node_that_another_thread_destroys_before_a_call_has_the_lock(device, 
                 node.number
     assert "cuGraphDestroyNode" in calls and "cuGraphNodeFindInClone" not in calls
     other.close()
+
+
+@pytest.mark.parametrize("how", ["launch", "upload", "release"])
+def test_a_stream_that_another_thread_closes_before_a_call_has_the_lock(device, graph, how):
+    """It is not given to the driver, for which its handle may be that of another stream by then."""
+    stream, calls = device.stream(), []
+    node = graph.allocate(64) if how == "release" else graph.empty()
+    used = graph if how == "release" else graph.instantiate()
+    if how == "release":
+        del node._known  # as of a node that a capture has added
+    used._lock = Taken(used._lock, stream.close)
+    with rawcuda.trace(lambda each: calls.append(getattr(each, "name", ""))):
+        with pytest.raises(errors.Closed, match="this Stream is closed"):
+            getattr(node if how == "release" else used, how)(stream)
+    assert "cuStreamDestroy_v2" in calls
+    assert not {"cuGraphLaunch", "cuGraphUpload", "cuMemFreeAsync"} & {*calls}
+    used.close()

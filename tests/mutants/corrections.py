@@ -8175,6 +8175,33 @@ CORRECTIONS = [
         new="        handle = self.handle\n        with self.graph._asking(), self.graph._primary.current():\n",
         test="driver/test_graph_nodes.py::test_a_node_that_another_thread_destroys_before_a_call_has_the_lock[number]",
     ),
+    Correction(
+        "an eighth reading",
+        "upload() of an executable graph gives the driver a stream that another thread has closed",
+        "gpu/graphs/executable.py",
+        old=(
+            "with self._lock:  # another thread may change what the nodes use\n"
+            "            argument = queue_of(work_handle(stream))\n"
+        ),
+        new=(
+            "argument = queue_of(work_handle(stream))\n"
+            "        with self._lock:  # another thread may change what the nodes use\n"
+        ),
+        test="driver/test_graph_nodes.py::test_a_stream_that_another_thread_closes_before_a_call_has_the_lock[upload]",
+    ),
+    Correction(
+        "an eighth reading",
+        "release() of a node gives the driver a stream that another thread has closed",
+        "gpu/graphs/nodes.py",
+        old="        address = as_argument(self.ptr)",
+        new=(
+            "        queue = queue_of(work_handle(stream))\n"
+            "        address = as_argument(self.ptr)\n"
+            "        self.graph._primary.calls.cuMemFreeAsync(address, queue)\n"
+            "        return\n"
+        ),
+        test="driver/test_graph_nodes.py::test_a_stream_that_another_thread_closes_before_a_call_has_the_lock[release]",
+    ),
 ]
 
 

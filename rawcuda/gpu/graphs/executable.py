@@ -184,12 +184,14 @@ class Executable(Owned):
         calls   cuGraphUpload
         raises  Closed  as launch()
         """
-        calls, argument = self._primary.calls, queue_of(work_handle(stream))
         if serving:  # as in launch()
             self._primary.driver.check_thread("cuGraphUpload")
+        if not isinstance(stream, StreamHandle):
+            stream = settled(stream)  # as in launch()
         with self._lock:  # another thread may change what the nodes use
+            argument = queue_of(work_handle(stream))
             self._check_open()
-            calls.cuGraphUpload(cuda_h.CUgraphExec(self.handle), argument)
+            self._primary.calls.cuGraphUpload(cuda_h.CUgraphExec(self.handle), argument)
 
     def update(self, graph: Graph) -> None:
         """Copy the parameters of all nodes from a graph with the same nodes and edges, for later launches.

@@ -277,8 +277,8 @@ class AllocationNode(Node):
 
         calls   cuMemFreeAsync
         """
-        calls, queue = self.graph._primary.calls, queue_of(work_handle(stream))
-        calls.cuMemFreeAsync(as_argument(self.ptr), queue)
+        address = as_argument(self.ptr)  # (this may wait for the lock of the graph)
+        self.graph._primary.calls.cuMemFreeAsync(address, queue_of(work_handle(stream)))
 
 
 class ConditionalNode(Node):
