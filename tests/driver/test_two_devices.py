@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import time
 import weakref
 
 import pytest
@@ -246,3 +247,16 @@ def test_an_interrupted_copy_waits_for_its_kernel_on_another_device(device, othe
         after = made[max(at for at, event in enumerate(made) if event.name.startswith("cuLaunchKernel")) :]
         waits = [event.arguments["hStream"] for event in after if event.name == "cuStreamSynchronize"]
         assert len(waits) == 2 and f"{stream.handle:#x}" not in waits[0] and f"{stream.handle:#x}" in waits[1]
+
+
+def test_synchronize_waits_for_every_device_also_after_an_error_of_one(device, other):
+    seen, target = [], device.zeros(4, "int32")
+    with device.stream() as captured, other.stream() as stream:
+        with captured.capture() as graph:
+            target.fill(1, stream=captured)
+            stream.call(time.sleep, 0.2)
+            stream.call(seen.append, 1)
+            with pytest.raises(rawcuda.InvalidUse, match="captur"):
+                rawcuda.synchronize()
+            assert seen == [1]
+        graph.close()

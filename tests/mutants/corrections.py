@@ -8202,6 +8202,14 @@ CORRECTIONS = [
         ),
         test="driver/test_graph_nodes.py::test_a_stream_that_another_thread_closes_before_a_call_has_the_lock[release]",
     ),
+    Correction(
+        "an eighth attack",
+        "after an error of one device, synchronize() does not wait for the others",
+        "gpu/memory/ordering.py",
+        old="        return None\n    except CudaError as error:\n        return error\n    finally",
+        new="        return None\n    finally",
+        test="driver/test_two_devices.py::test_synchronize_waits_for_every_device_also_after_an_error_of_one",
+    ),
 ]
 
 

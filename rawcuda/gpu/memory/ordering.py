@@ -131,18 +131,28 @@ def _every_context() -> list[PrimaryContext]:
 
 
 def synchronize_contexts() -> None:
-    """Wait until every device has completed all work that this package queued.
+    """Wait until every device has completed all work that this package queued, also after an error of one of them.
 
     calls   cuCtxSynchronize
+    raises  the first of these errors
     """
-    for primary in held_contexts():
-        primary.hold(user := object())
-        try:
-            finish_context(primary, "synchronize()")
-        finally:
-            primary.let_go(user)
+    errors = [error for error in map(_finish_held, held_contexts()) if error is not None]
     if retained:
         sweep(now=True)
+    if errors:
+        raise errors[0]
+
+
+def _finish_held(primary: PrimaryContext) -> CudaError | None:
+    """Wait for all work of a context, which stays open meanwhile, and return the error that this raises."""
+    primary.hold(user := object())
+    try:
+        finish_context(primary, "synchronize()")
+        return None
+    except CudaError as error:
+        return error
+    finally:
+        primary.let_go(user)
 
 
 def pending_handle(view: Description) -> int | None:
