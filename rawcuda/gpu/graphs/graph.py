@@ -272,9 +272,9 @@ class Graph(Lender):
             if dropped:  # (with the lock of the graph, finalizers of the user must not run: see Executable._held)
                 drain()
             with self._asking(), self._primary.current():
-                if self._executable is None:
-                    self._executable = Executable(self)
                 own = self._executable
+                if own is None:
+                    own = self._executable = Executable(self)
                 if own._version == self._version:
                     return own
                 held = own._held()
