@@ -3,6 +3,7 @@
 import array
 import ctypes
 import threading
+from functools import partial
 
 import pytest
 
@@ -298,6 +299,27 @@ def test_kernels_of_one_function_have_one_limit_of_shared_memory(device, reverse
             lowers.attributes.max_dynamic_shared_bytes = 1024
             one.configure(grid=1, block=32, shared_bytes=60000)
             assert one.attributes.max_dynamic_shared_bytes >= 60000
+
+
+@pytest.mark.parametrize("way", ["launch", "declared", "configured", "graph"])
+def test_a_launch_requests_shared_memory_again_after_the_limit_was_lowered(device, reverse, way):
+    """The driver refuses a launch with more, and it is the launch that requests it."""
+    shape, out = {"grid": 1, "block": 32, "shared_bytes": 60000}, device.empty(32, "uint32")
+    kernel = reverse.module.kernel(reverse.name, ["uint32*"]) if way == "declared" else reverse
+    launch = kernel.configure(**shape) if way in ("configured", "graph") else partial(kernel.launch, **shape)
+    for lowers in (kernel, reverse, kernel):
+        if way == "graph":
+            with device.graph() as graph:
+                graph.kernel(launch, out)
+                graph.launch()
+                device.synchronize()
+        else:
+            launch(out)
+        assert out.tolist() == list(range(31, -1, -1))
+        out.fill(0)
+        assert reverse.attributes.max_dynamic_shared_bytes >= 60000
+        lowers.attributes.max_dynamic_shared_bytes = 1024
+    out.owner.close()
 
 
 def test_more_dynamic_shared_memory(device, reverse):

@@ -8219,6 +8219,30 @@ CORRECTIONS = [
         test="driver/test_graph_updates.py::test_a_host_function_does_not_wait_for_the_lock_of_a_graph",
         hangs=True,
     ),
+    Correction(
+        "an eighth reading",
+        "Kernel.launch() does not request shared memory again after the limit was lowered",
+        "gpu/kernels/launch_attributes.py",
+        old="            invalidate()  #",
+        new="            #",
+        test="driver/test_occupancy.py::test_a_launch_requests_shared_memory_again_after_the_limit_was_lowered[launch]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a Launch does not request shared memory again after the limit was lowered",
+        "gpu/kernels/launch.py",
+        old="        self.context = self.primary.handle\n        self.request_shared(module)\n",
+        new="        self.context = self.primary.handle\n",
+        test="driver/test_occupancy.py::test_a_launch_requests_shared_memory_again_after_the_limit_was_lowered[configured]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a node does not request shared memory again after the limit was lowered",
+        "gpu/kernels/launch.py",
+        old="        self._prepared.request_shared(self.kernel.module)\n",
+        new="",
+        test="driver/test_occupancy.py::test_a_launch_requests_shared_memory_again_after_the_limit_was_lowered[graph]",
+    ),
 ]
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...ownership import Owned
     from ..core.context import PrimaryContext
     from .kernel import Kernel
+    from .module import Module
 
     Extents = tuple[int, int, int]
     Shape = tuple[int, int, int, int, int, int, int]  # grid, block, shared_bytes: the first words of a CUlaunchConfig
@@ -186,6 +187,7 @@ def attributes_of(kernel: Kernel, cooperative: object, cluster: object) -> Launc
 class Limits:
     """The largest configuration of a kernel on its device.
 
+    function     the CUfunction
     grid_x ...   the largest grid in each dimension; block_x ... the largest block
     threads      the largest number of threads in a block of this kernel
     static       bytes of shared memory that the kernel declares
@@ -194,13 +196,13 @@ class Limits:
     """
 
     __slots__ = (
-        "kernel", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
+        "kernel", "function", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
         "threads", "static", "shared", "granted",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel) -> None:
         attribute, fact = kernel.device.attribute, kernel._fact
-        self.kernel = kernel.name
+        self.kernel, self.function = kernel.name, kernel.handle
         self.grid_x, self.grid_y, self.grid_z = [attribute(f"MAX_GRID_DIM_{axis}") for axis in "XYZ"]
         self.block_x, self.block_y, self.block_z = [attribute(f"MAX_BLOCK_DIM_{axis}") for axis in "XYZ"]
         self.threads, self.static = fact(_MOST_THREADS), fact(_SHARED_BYTES)
@@ -256,14 +258,20 @@ class Limits:
                 raise ValueError(f"grid={grid} is not a multiple of {name}={parts}: the grid is counted in blocks")
 
 
-def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:
-    """Request more dynamic shared memory than the kernel may use now; the limit is never reduced.
+def grant_shared(module: Module, limits: Limits, shared_bytes: int) -> None:
+    """Request more dynamic shared memory than a kernel of a module may use now; the limit is never reduced.
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
+    raises  Closed  the module
     """
-    if shared_bytes > kernel._fact(_MOST_DYNAMIC):  # (other software may have requested more)
-        kernel._set_fact(_MOST_DYNAMIC, shared_bytes)
-    limits.granted = kernel._fact(_MOST_DYNAMIC)
+    module.handle
+    driver, function, found = module.device._primary.driver, cuda_h.CUfunction(limits.function), c_int()
+    with module.device.current():
+        driver.cuFuncGetAttribute(byref(found), _MOST_DYNAMIC, function)
+        if shared_bytes > found.value:  # (other software may have requested more)
+            driver.cuFuncSetAttribute(function, _MOST_DYNAMIC, shared_bytes)
+            driver.cuFuncGetAttribute(byref(found), _MOST_DYNAMIC, function)
+        limits.granted = found.value
     drain()
 
 

@@ -443,7 +443,7 @@ class Kernel:
         limits.write(shape, prepared.attributes, prepared.words)
         prepared.shape = shape
         if shape[6] > limits.granted:
-            grant_shared(self, limits, shape[6])
+            grant_shared(self.module, limits, shape[6])
 
     def __call__(self, *args: object, **named: object) -> NoReturn:
         raise TypeError(f"a kernel is launched with a grid and a block: {self._how()}")

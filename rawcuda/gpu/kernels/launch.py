@@ -75,7 +75,7 @@ from ..core.stream_arguments import release_of
 from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import hold_back
 from ..streams.stream import Stream, retain, work_handle
-from .configuration import config_of, why_refused
+from .configuration import config_of, grant_shared, why_refused
 from .declared_parameters import In, Passed
 from .packing import RAN, Kept, table_for
 from .parameters import Slot
@@ -114,6 +114,7 @@ class Packing:
     slots    a Slot for each parameter
     names    the names of the parameters in a signature
     here     the Place of our own device memory, which most arrays have
+    limits   those of the kernel
     launch   the function cuLaunchKernelEx; None before CUDA 11.8
     ask      the function that tells which context is current
     make     the function that makes the function of a launch, for this signature
@@ -132,6 +133,7 @@ class Packing:
         "pack_pointers",
         "frame_type",
         "function",
+        "limits",
         "launch",
         "ask",
         "make",
@@ -159,7 +161,7 @@ class Packing:
         self.pointers_at = packing.size + 8
         self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
         self.frame_type = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
-        self.function = as_argument(kernel.handle)
+        self.function, self.limits = as_argument(kernel.handle), kernel._limits()
         self.launch = self.driver.raw("cuLaunchKernelEx") if self.driver.has("cuLaunchKernelEx") else None
         self.ask = self.driver.ask_current
         self.make = maker_for(self.name, self.names, self.slots)
@@ -458,6 +460,7 @@ class Prepared:
         if tracing.careful:
             packing.driver.check_thread(self.symbol)
         self.context = self.primary.handle
+        self.request_shared(module)
         uses = self.used()
         if uses:  # closing these does not invalidate the token
             token = []
@@ -469,6 +472,11 @@ class Prepared:
         if not tracing.careful:  # while a host function runs, each launch asks whether it is in that function
             self.token = token
         return self.call
+
+    def request_shared(self, module: Module) -> None:
+        """Request the shared memory of the launch if the limit of the kernel was lowered since that was done."""
+        if self.shape[6] > self.packing.limits.granted:
+            grant_shared(module, self.packing.limits, self.shape[6])
 
     def used(self) -> tuple[Owned, ...]:
         """Return the events and the memory that the driver uses at each launch; raises Closed."""
@@ -704,6 +712,7 @@ class Launch(_Callable):
         raises  TypeError, ValueError, Closed  as a launch does
         """
         self.kernel.handle
+        self._prepared.request_shared(self.kernel.module)
         prepared, arguments = self._prepared, as_list("arguments", arguments, "arguments")
         packing = prepared.packing
         if len(arguments) != len(packing.slots):

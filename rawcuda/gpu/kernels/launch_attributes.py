@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...arguments import as_bool, as_enumerator, as_int
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
 from ...headers.status import NOT_PERMITTED
+from ...ownership import invalidate
 from ..core.calls import reworded
 from ..core.context import check_version, driver_version, require
 from .configuration import extents
@@ -112,6 +113,7 @@ class KernelAttributes:
         self._set(name, number, _settable(kernel, name, number, value))
         if number == 8:
             kernel._limits().granted = kernel._fact(8)
+            invalidate()  # the next launches request what they need
 
     def _set(self, name: str, number: int, value: int) -> None:
         try:

@@ -83,7 +83,7 @@ def _grant(kernel: Kernel, shared_bytes: int) -> None:
     """
     limits = kernel._limits()
     if limits.granted < shared_bytes <= limits.shared:
-        grant_shared(kernel, limits, shared_bytes)
+        grant_shared(kernel.module, limits, shared_bytes)
 
 
 def max_active_blocks(kernel: Kernel, block: object, shared_bytes: object, disable_caching_override: object) -> int:
