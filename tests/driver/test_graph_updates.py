@@ -288,6 +288,21 @@ def test_clones(device, graph, step, word):
             unrelated.find(node)
 
 
+def test_the_copy_of_a_node_of_a_child_graph_is_a_node_of_the_copied_child_graph(device, graph):
+    with device.graph() as inner, device.graph() as middle:
+        inner.empty()
+        middle.embed(inner)
+        node = graph.embed(middle)
+        nested = node.child.nodes[0]
+        with graph.clone() as cloned:
+            for each in (nested, nested.child.nodes[0]):
+                with pytest.raises(ValueError, match=r"is in a graph that belongs to <graph node .*: find that node"):
+                    cloned.find(each)
+            copied = cloned.find(node).child.nodes[0]
+            assert copied.number == 0 and copied.graph is cloned.find(node).child
+            assert copied.child.nodes[0].number == 0
+
+
 # -- captures into a graph
 
 
@@ -981,7 +996,7 @@ def test_what_nodes_of_child_graphs_do_is_not_guessed(device, graph, step, word)
         node.update(step, word, 2)
         clone = graph.clone()
         node.update(other, *three, 1)
-        copied = clone.find(node)
+        copied = clone.find(outer).child.nodes[0]
         with pytest.raises(TypeError, match="captured or embedded.*give update\\(\\) a Launch"):
             copied.update(word, 3)
         copied.update(step, word, 3)

@@ -560,10 +560,16 @@ class Graph(Lender):
         """Return the node of this clone that was made from a node of the original.
 
         calls   cuGraphNodeFindInClone
-        raises  ValueError  this graph is not a clone of the node's graph, or does not have the node any more
+        raises  ValueError  this graph is not a clone of the node's graph, or does not have the node any more; a node of
+                            a child graph, which is in `clone.find(child_node).child`
         """
         if not isinstance(node, Node):
             raise TypeError(f"find() needs a node of the graph that was cloned, not {a_kind(node)}")
+        if node.graph._parent is not None:
+            raise ValueError(
+                f"{node!r} is in a graph that belongs to {node.graph._parent!r}: find that node, and this one in the "
+                "graph of its copy"
+            )
         found = cuda_h.CUgraphNode()
         first, second = self._locks((node,))  # another thread may destroy the node
         with first, second, self._primary.current():
