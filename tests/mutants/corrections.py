@@ -6747,15 +6747,6 @@ CORRECTIONS = [
     ),
     Correction(
         "a sixth reading",
-        "a host function that launches a changed graph waited for ever for a thread that adds a node",
-        "gpu/graphs/graph.py",
-        old="            with self._asking(), self._primary.current():\n                if self._executable is None",
-        new="            with self._lock, self._primary.current():\n                if self._executable is None",
-        test="driver/test_graph_updates.py::test_a_host_function_does_not_wait_for_the_lock_of_a_graph",
-        hangs=True,
-    ),
-    Correction(
-        "a sixth reading",
         "a host function that instantiates a graph waited for ever for a thread that adds a node",
         "gpu/graphs/executable.py",
         old="        with graph._asking(), graph._primary.current():\n            self._make(graph, flags)\n",
