@@ -241,12 +241,38 @@ def test_types_that_do_not_tell_the_sign_take_both(device, what, number):
     assert slot[:size] == (number % 256**size).to_bytes(size, "little")
 
 
-@pytest.mark.parametrize("what", ["int64", "uint64"])
-def test_arrays_for_a_declared_integer_of_8_bytes(device, what):
+@pytest.mark.parametrize("what", ["uint64", "u64", ctypes.c_ulonglong])
+def test_arrays_for_a_declared_unsigned_integer_of_8_bytes(device, what):
+    """Programs pass addresses in it."""
     with device.allocate(8) as memory:
         for given in (memory, memory.view("int32"), rawcuda.In(memory), memory.ptr):
             (slot,) = echoed(device, [".u64"], given, parameters=["pointer", what])
             assert slot[:8] == memory.ptr.to_bytes(8, "little")
+        (slot,) = echoed(device, [".u64"], None, parameters=["pointer", what])
+        assert slot[:8] == bytes(8)
+
+
+@pytest.mark.parametrize("what", ["int64", ctypes.c_longlong, ctypes.c_ssize_t])
+def test_a_declared_signed_integer_of_8_bytes_takes_numbers_alone(device, what):
+    """Where two arguments were exchanged, the address was taken for the number."""
+    with device.allocate(8) as memory:
+        for given in (memory, memory.view("int32"), rawcuda.In(memory), ctypes.create_string_buffer(8), None):
+            with pytest.raises(TypeError, match="cannot be converted to an integer"):
+                echoed(device, [".u64"], given, parameters=["pointer", what])
+        for number in (memory.ptr, -1, -(2**63), 2**63 - 1):
+            for given in (number, ctypes.c_longlong(number), number.to_bytes(8, "little", signed=True)):
+                (slot,) = echoed(device, [".u64"], given, parameters=["pointer", what])
+                assert slot[:8] == number.to_bytes(8, "little", signed=True)
+
+
+def test_a_signed_integer_of_8_bytes_whose_type_is_in_the_name_takes_numbers_alone(device):
+    code = kernels.HEAD + ".visible .entry _Z4waitPyx(.param .u64 out, .param .u64 n) { ret; }"
+    with device.load(code) as loaded, device.allocate(8) as memory:
+        launch = loaded["_Z4waitPyx"].configure(grid=1, block=1)
+        for given in (memory, None):
+            with pytest.raises(TypeError, match="parameter 'n' is long long: .* cannot be converted to an integer"):
+                launch(memory, given)
+        launch(None, -1)
 
 
 # -- refused arguments

@@ -8251,6 +8251,14 @@ CORRECTIONS = [
             "driver/test_graph_updates.py::test_the_copy_of_a_node_of_a_child_graph_is_a_node_of_the_copied_child_graph"
         ),
     ),
+    Correction(
+        "an eighth reading",
+        "a signed integer of 8 bytes takes arrays and None",
+        "gpu/kernels/parameters.py",
+        old='kind in ("pointer", "u64", "s64") and not signed:',
+        new='kind in ("pointer", "u64", "s64"):',
+        test="driver/test_kernel.py::test_a_declared_signed_integer_of_8_bytes_takes_numbers_alone[int64]",
+    ),
 ]
 
 

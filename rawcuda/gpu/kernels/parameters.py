@@ -5,7 +5,8 @@ What it is   `Slot`, a parameter of a kernel as its launches see it: how it is p
 What not     it packs nothing: packing.py has a function for each type of argument.
 The rules    An integer parameter takes integers of its range. The range is that of both signs if only PTX tells the
              type, because nvcc writes int as .u32. NumPy and ctypes integers are passed as C converts them.
-             A float parameter takes real numbers that fit. Eight bytes that may be an address take arrays and None.
+             A float parameter takes real numbers that fit. Eight bytes that may be an address take arrays and None: not
+             those of a signed type, but an unsigned one, in which programs pass addresses and textures.
              A parameter with only a known size takes bytes, ctypes and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
 Read next    packing.py
@@ -34,7 +35,7 @@ __all__ = ["Slot"]
 
 # A cell of 8 bytes for an integer or an address. P takes signed and unsigned numbers, where pointers have that size.
 _CELL = "q" if IS_NARROW else "P"
-_INTEGERS = {1: "b", 2: "h", 4: "i"}
+_INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 _FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of their cells
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
 _TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
@@ -113,9 +114,9 @@ class Slot:
         self.suitable: Remembered[Place, bool] = Remembered(64)  # the Places that this parameter takes
         self.places = self.suitable.answers
         self._reader: Slot | None = None
-        if size == 8 and kind in ("pointer", "u64", "s64"):
+        if size == 8 and kind in ("pointer", "u64", "s64") and not signed:
             self.form, self.format, value = "address" if self.element is None else "typed", _CELL, "q"
-        elif kind[:1] in ("u", "s") and size in _INTEGERS:
+        elif kind in (f"u{size * 8}", f"s{size * 8}"):  # of 8 bytes, only a signed one
             self.form, self.format, value = (
                 "integer",
                 _CELL,
