@@ -216,6 +216,47 @@ def test_the_end_of_the_block_waits_and_has_a_limit(device, worker, victim):
     worker.end()
 
 
+@pytest.mark.usefixtures("only_new_objects")
+def test_a_reset_of_the_owner_ends_the_sharing_first(worker, victim):
+    """Memory that was freed while another process had it open was used there on."""
+    own = rawcuda.devices()[0]
+    memory, event = own.allocate(64), own.event(shareable=True)
+    memory.fill(7)
+    handle, point = memory.share(timeout=0.1), event.share(timeout=0.1)
+    kept = own.allocate(64).share(timeout=0.1)  # its memory is closed, but another process opens it
+    for name, shared in (("m", handle), ("k", kept)):
+        worker.do("open_memory", name, shared)
+    worker.do("open_event", "e", point)
+    del shared, kept  # a handle that is dropped ends the sharing, but the others keep it open
+    for closed in ("m", "e", "k"):
+        with pytest.raises(rawcuda.InvalidUse, match=rf"shares: .* open in process {worker.process.pid}"):
+            own.reset(force=True)
+        if closed == "m":
+            assert worker.do("read", "m") == memory.view()[:4].tolist() == [7] * 4
+        worker.do("close", closed)
+    own.reset(force=True)
+    assert memory.closed and event.closed and handle.closed and point.closed
+    for what, shared in (("open_memory", handle), ("open_event", point)):
+        with pytest.raises(Failed, match="does not share this any more") as caught:
+            victim.do(what, "m", shared)
+        assert caught.value.kind == "Closed"
+
+
+@pytest.mark.usefixtures("only_new_objects")
+def test_a_reset_that_is_refused_ends_no_sharing(worker):
+    own = rawcuda.devices()[0]
+    memory, pinned = own.allocate(64), own.allocate(64, kind="pinned")
+    with memory.share() as handle:
+        used = pinned.lease()
+        with pytest.raises(rawcuda.InvalidUse, match="arrays still use"):
+            own.reset(force=True)
+        del used
+        worker.do("open_memory", "m", handle)
+        worker.do("close", "m")
+    pinned.close()
+    memory.close()
+
+
 def test_an_exception_in_the_block_does_not_wait(device, worker):
     memory, began = device.allocate(64), time.monotonic()
     with pytest.raises(ZeroDivisionError), memory.share(timeout=300) as handle:

@@ -100,6 +100,7 @@ class PrimaryContext:
     events     the events of points.py; they are destroyed with the context
     pool       those that no one uses now, a new list for each context
     destroyed  the handles of memory pools that were destroyed, and are not those of other pools by now
+    shared     what is offered to other processes (processes/server.py), with the seconds that its end may wait
     """
 
     __slots__ = (
@@ -113,6 +114,7 @@ class PrimaryContext:
         "pool",
         "events",
         "destroyed",
+        "shared",
         "attributes",
         "_handle",
         "users",
@@ -132,6 +134,7 @@ class PrimaryContext:
         self.pool: list[Event] = []
         self.events: list[Event] = []
         self.destroyed: set[int] = set()
+        self.shared: dict[Any, float] = {}
         self.attributes: dict[object, Any] = {}  # constant facts about the device, for Device
         self._lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collection may run while it is held
 

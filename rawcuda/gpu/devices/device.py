@@ -122,9 +122,12 @@ class Device(Facts):
         Arrays of other libraries that use pinned or managed memory must be dropped first. A Memory or a view counts as
         one as long as it exists, if its array interface was read.
 
+        What is shared with other processes is shared no longer: reset() waits as the end of the sharing does.
+
         force   necessary on a GPU, where the context also belongs to all other libraries in the process
         calls   cuDevicePrimaryCtxReset_v2
-        raises  InvalidUse  without force on a GPU, while a stream is being captured, or while arrays use such memory
+        raises  InvalidUse  without force on a GPU, while a stream is being captured, while arrays use such memory, or
+                            if another process still has memory or an event open after the timeout of share()
         """
         from .resetting import reset
 

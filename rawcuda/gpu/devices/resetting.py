@@ -6,7 +6,8 @@ How          The driver destroys everything in the primary context, also the obj
              do not belong to the context (pools, graphs, green contexts, virtual memory) are released. Then the context
              is retained again, so that a Device works as before.
 What not     pinned and managed memory that arrays use: nothing keeps its bytes after the reset, so reset() refuses.
-             Registered memory belongs to its exporter, which its leases keep.
+             Registered memory belongs to its exporter, which its leases keep. reset() does not free what another
+             process has open, either: it ends the sharing first, and waits for the others.
 Source       CUDA Driver API, cuDevicePrimaryCtxReset
 Read next    gpu/devices/device.py
 """
@@ -82,6 +83,10 @@ def reset(device: Device, force: bool) -> None:
         )
     if dropped:
         drain()
+    if primary.shared:
+        with primary._lock:
+            _refuse_used(primary)  # before anything is ended
+        _end_sharing(primary)
     # What the pending work uses is kept until it ends. A host function, or a thread for which one waits, may need the
     # lock, to use a Device for the first time.
     attempt(primary.calls.cuCtxSynchronize)
@@ -136,6 +141,19 @@ def _used(primary: PrimaryContext, owned: list[Owned]) -> list[str]:
         and each.kind != "device"
         and (each._shown or any([lease() for lease in each._leases]))
     ]
+
+
+def _end_sharing(primary: PrimaryContext) -> None:
+    """Offer memory and events to no other process any more, and wait until none has them open.
+
+    raises  InvalidUse  one still has them open: the driver must not free them before that
+    """
+    for offer, seconds in tuple(primary.shared.items()):
+        try:
+            offer.end(seconds)
+        except TimeoutError as error:
+            raise InvalidUse(f"Device.reset() frees what this process shares: {error}") from None
+        primary.shared.pop(offer, None)
 
 
 def _finish_elsewhere(primary: PrimaryContext) -> None:

@@ -121,6 +121,11 @@ class SharedHandle:
         try:
             made._offer = offer = server.publish(payload, descriptors, keeps)
             made._address, made._key = offer.server.address, offer.key
+            shared = of._primary.shared
+            for other in tuple(shared):
+                if other.settled:
+                    shared.pop(other, None)
+            shared[offer] = timeout
         except BaseException:
             server.withdraw(descriptors)
             raise
