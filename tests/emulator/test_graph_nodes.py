@@ -80,12 +80,41 @@ def listed(client, name, *arguments, data=False):
     return list(found)[: count.value]
 
 
-def copy_words(target, source, nbytes):
-    side = [(0, 0, 0, 0, 2, 0, address, 0, 0, nbytes, 1) for address in (source, target)]
+def copy_words(target, source, nbytes, kinds={}):  # noqa: B006 - not changed
+    side = []
+    for address in (source, target):
+        kind = kinds.get(address, 2)
+        place = (kind, address, 0) if kind == 1 else (kind, 0, address)
+        side.append((0, 0, 0, 0, *place, 0, 0, nbytes, 1))
     return COPY.pack(*side[0], *side[1], nbytes, 1, 1)
 
 
 # -- nodes
+
+
+@pytest.mark.parametrize("kind", [1, 4], ids=["host", "unified"])
+@pytest.mark.parametrize("what", ["source", "target"])
+def test_a_copy_does_not_take_freed_page_locked_memory_for_pageable_memory(client, graph, memory, what, kind):
+    """The same copy, captured, was refused."""
+    pinned = client.pinned(b"abcd")
+    ends = (memory, pinned) if what == "source" else (pinned, memory)
+    add(client, graph, "MemcpyNode", copy_words(*ends, 4, {pinned: kind}), client.context)
+    executable = ready(client, graph)
+    run(client, executable)
+    client.do("cuMemFreeHost", pinned)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 1
+    codes = [client.code("cuGraphLaunch", executable, 0), client.code("cuCtxSynchronize")]
+    assert 700 in codes and "4-byte pinned allocation" in client.emulator.reports[-1]
+
+
+def test_a_copy_of_memory_that_is_registered_no_longer_is_one_of_pageable_memory(client, graph, memory):
+    host = ctypes.create_string_buffer(b"abcd", 4)
+    address = ctypes.addressof(host)
+    client.do("cuMemHostRegister_v2", address, 4, 0)
+    add(client, graph, "MemcpyNode", copy_words(memory, address, 4, {address: 1}), client.context)
+    client.do("cuMemHostUnregister", address)
+    run(client, ready(client, graph))
+    assert client.download(memory, 4) == b"abcd"
 
 
 def test_parameters_can_be_read_back(client, graph, memory):

@@ -152,14 +152,26 @@ class Launch(Operation):
 
 
 class Copy(Operation):
-    """A copy; `words` are the members of a CUDA_MEMCPY3D, in order."""
+    """A copy.
 
-    __slots__ = ("words", "context")
+    words  the members of a CUDA_MEMCPY3D, in order
+    known  the memory that it was made with, as allocations with addresses in them; not pageable or registered memory
+    """
+
+    __slots__ = ("words", "context", "known")
     type, name = 1, "a copy"
     context: Context
 
     def __init__(self, words: tuple[int, ...], context: Context) -> None:
         self.words, self.context = words, context
+        find = context.machine.space.find
+        self.known = [
+            (found, address)
+            for kind, address in self.ends
+            if kind != _ARRAY
+            and (found := find(address)) is not None
+            and getattr(found.context, "flavour", "") != "registered"
+        ]
 
     @property
     def kinds(self) -> tuple[int, int]:
@@ -185,7 +197,7 @@ class Copy(Operation):
             raise Refused(1, "a copy node of zero bytes: width, height and depth must be at least 1")
         sides_of(self.words)
         if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
-            copy_work(machine, self.words)
+            self._copy(machine)
 
     def check_in_body(self, machine: Machine, context: Context) -> None:
         """Refuse what the body of a conditional node may not copy: pageable memory, arrays, what it cannot access."""
@@ -197,7 +209,14 @@ class Copy(Operation):
 
     def work(self, machine: Machine) -> Run:
         """Return the function that copies."""
-        return _late(self.context, lambda: copy_work(machine, self.words))
+        return _late(self.context, lambda: self._copy(machine))
+
+    def _copy(self, machine: Machine) -> Run:
+        """Refuse page-locked memory that was freed, which would be taken for pageable memory; return what copies."""
+        for found, address in self.known:
+            if not found.alive and machine.space.find(address) is None:
+                raise Refused(1, machine.space.explain(address, 1))
+        return copy_work(machine, self.words)
 
     def places(self, machine: Machine) -> list[Place]:
         """Return where source and target are now."""
