@@ -56,7 +56,7 @@ def _unnoticed(machine: Machine) -> list[Report]:
     contexts = [thing for thing in machine.handles.values() if hasattr(thing, "failure")]
     if machine.queues.mode != "eager" and not hasattr(sys, "last_type"):  # (an exception has ended the program)
         with machine.lock:
-            _complete(machine, contexts)
+            machine.host_access.around(_complete)(machine, contexts)
     lost = [context for context in contexts if context.failure is not None and context.state in STICKY]
     if machine.aloud:  # other clients look at the codes that calls return
         return [context.failure for context in lost if context.state not in machine.returned]

@@ -211,6 +211,47 @@ def test_an_access_of_the_host_while_work_is_pending(python: Python) -> None:
         assert result.stdout.split()[1:3] == ["2", "2"]
 
 
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_work_on_managed_memory_that_a_thread_of_the_emulator_runs(python: Python) -> None:
+    """It runs the work before a shared event, and has the access meanwhile, which the program has not."""
+    code = """
+        import ctypes, time
+        from tests.subject import rawcuda
+        d = rawcuda.Device(0)
+        memory, s, other, e = d.allocate(64, kind="managed"), d.stream(), d.stream(), d.event(shareable=True)
+        pending = d.allocate(64)
+        pending.fill(2, stream=other)  # nothing waits for this
+        memory.fill(3, stream=s)
+        e.record(s)
+        time.sleep(0.5)
+        print("alive", flush=True)
+        {used}
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0"}
+    result = python(code.format(used="print(e.query(), memory.view().tolist()[0])"), env=env, check=True)
+    assert result.stdout.split() == ["alive", "True", "3"]
+    result = python(code.format(used="ctypes.string_at(memory.ptr, 1)"), env=env)
+    assert result.returncode < 0 and result.stdout == "alive\n" and "string_at" in result.stderr, result.stderr
+
+
+def test_work_on_managed_memory_at_the_end_of_a_program(python: Python) -> None:
+    """The emulator runs it, with access to the memory, and reports what failed."""
+    code = """
+        from tests.subject import rawcuda
+        d = rawcuda.Device(0)
+        memory, s = d.allocate(64, kind="managed"), d.stream()
+        memory.fill(3, stream=s)
+        {more}
+        print("end")
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0"}
+    assert python(code.format(more=""), env=env, check=True).stdout == "end\n"
+    ptx = ".version 6.0\\n.target sm_50\\n.address_size 64\\n.visible .entry fails() { trap; }"
+    kernel = f"d.load('{ptx}')['fails'].launch(grid=1, block=1, stream=s)"
+    result = python(code.format(more=kernel), env=env)
+    assert result.returncode == 1 and "has not waited for it" in result.stderr, result.stderr
+
+
 def test_the_access_is_taken_from_live_managed_memory_with_its_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

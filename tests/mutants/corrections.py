@@ -8259,6 +8259,22 @@ CORRECTIONS = [
         new='kind in ("pointer", "u64", "s64"):',
         test="driver/test_kernel.py::test_a_declared_signed_integer_of_8_bytes_takes_numbers_alone[int64]",
     ),
+    Correction(
+        "an eighth attack",
+        "without concurrent access, the emulator crashes in the work that it runs at the end of a program",
+        "emulator/ending.py",
+        old="machine.host_access.around(_complete)(machine, contexts)",
+        new="_complete(machine, contexts)",
+        test="emulator/test_devices.py::test_work_on_managed_memory_at_the_end_of_a_program",
+    ),
+    Correction(
+        "an eighth attack",
+        "without concurrent access, the emulator crashes in the work that it runs before a shared event",
+        "emulator/machine/sharing.py",
+        old="machine.host_access.around(_push_all)(machine)",
+        new="_push_all(machine)",
+        test="emulator/test_devices.py::test_work_on_managed_memory_that_a_thread_of_the_emulator_runs",
+    ),
 ]
 
 

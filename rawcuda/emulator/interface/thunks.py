@@ -199,7 +199,7 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
     finalizing = sys.is_finalizing
     getpid, get_ident, save, failures = os.getpid, threading.get_ident, served.save, machine.failures
-    if not machine.concurrent and not free:
+    if not free:
         function = machine.host_access.around(function)
     lacking = machine.answers.contextless.get(name, 0)
     captures = machine.captures if machine.answers.is_unsafe(name) else ()

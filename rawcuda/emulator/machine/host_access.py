@@ -5,8 +5,9 @@ What it is   `is_mapped`, which tells whether the host has some memory. HostAcce
              WSL2 and Tegra.
 What not     it does nothing in the eager mode, in which no work is pending, nor while a host function runs, which may
              use the memory, nor on Windows, which has no mprotect().
-How          the pages are accessible inside each call, since the emulated devices are this process, too. While a kernel
-             runs in one thread, they are therefore accessible to the others.
+How          the pages are accessible inside each call, since the emulated devices are this process, too; and while the
+             emulator itself runs work, at the end of a program or before a shared event. While a kernel runs in one
+             thread, they are therefore accessible to the others.
 Source       CUDA Programming Guide, "Unified Memory", coherency and concurrency
 Read next    queues.py
 """
@@ -70,7 +71,12 @@ class HostAccess:
         self._said = False
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a version of an entry that gives the access at its beginning, and takes it if work is pending."""
+        """Return a version of a function that gives the access at its beginning, and takes it if work is pending.
+
+        It is for each entry, and for all that runs work outside of the entries: work may use managed memory.
+        """
+        if self._machine.concurrent:
+            return function
 
         def call(machine: Machine, *arguments: Any) -> Any:
             self._give()

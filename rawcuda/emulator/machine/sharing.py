@@ -346,7 +346,8 @@ def _run_along(machine: Machine) -> None:
         machine.queues.along = False
 
 
-def _push_all(queues: Any) -> None:
+def _push_all(machine: Machine) -> None:
+    queues: Any = machine.queues
     for work, _, _ in tuple(queues.marks):
         queues.push(work)
     queues.publish()
@@ -358,7 +359,7 @@ def _serve(machine: Machine) -> None:
         time.sleep(_EVERY)
         try:
             with machine.lock:
-                _push_all(queues)
+                machine.host_access.around(_push_all)(machine)
                 if not queues.marks:
                     queues.along = False
                     return
