@@ -365,16 +365,20 @@ def test_a_capture_that_another_thread_cannot_end_goes_on(device, graph, step, w
         made.close()
 
 
-def test_a_graph_that_is_closed_captures_no_more(device, step, word):
+@pytest.mark.parametrize("way", ["close", "detach"])
+def test_a_graph_that_is_closed_captures_no_more(device, step, word, way):
     graph = device.graph()
+    detached = None
     with device.stream() as stream:
         with pytest.raises(rawcuda.Closed):
             with stream.capture(into=graph):
                 step.kernel.launch(word, 1, grid=1, block=1, stream=stream)
-                graph.close()
+                detached = getattr(graph, way)()
                 step.kernel.launch(word, 2, grid=1, block=1, stream=stream)
         stream.synchronize()
         assert word.tolist() == [2]  # this was not captured
+    if detached is not None:
+        rawcuda.cu.cuGraphDestroy(cuda_h.CUgraph(detached))
 
 
 def test_a_copy_that_a_kernel_makes_is_not_updated(device, graph):
@@ -490,7 +494,8 @@ def test_an_interrupt_of_a_question_leaves_no_lock_locked(graph):
     assert len(kept) > 10
 
 
-def test_an_interrupt_at_the_end_of_a_capture_leaves_no_stream_captured(device, step, word, monkeypatch):
+@pytest.mark.parametrize("into", [False, True])
+def test_an_interrupt_at_the_end_of_a_capture_leaves_no_stream_captured(device, graph, monkeypatch, into):
     """Also while something keeps the graph, or the exception with its frames."""
     with device.stream() as stream:
         calls = stream._primary.calls
@@ -501,14 +506,84 @@ def test_an_interrupt_at_the_end_of_a_capture_leaves_no_stream_captured(device, 
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt) as kept:
-            with stream.capture() as graph:
+            with stream.capture(into=graph) if into else stream.capture() as made:
                 monkeypatch.setattr(calls, "cuStreamEndCapture", interrupted)
         owned.drain()
         stream.synchronize()
-        assert kept and graph
-        del graph, kept
+        assert kept and made
+        del made, kept
         gc.collect()
         owned.drain()
+
+
+def left_block(device, graph, stream, word, into):
+    """Return a with block that captures, and will have no end, as an interrupt between two instructions leaves it."""
+    block = stream.capture(into=graph) if into else stream.capture()
+    block.__enter__()
+    word.fill(1, stream=stream)
+    return block
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_a_capture_without_an_end_is_dropped_by_no_python_code(device, graph, word, into):
+    """What a signal handler raises in a finalizer that is Python code is lost, and so was the capture."""
+    called = []
+    with device.stream() as stream:
+        block, before = left_block(device, graph, stream, word, into), sys.getprofile()
+        gc.collect()
+        gc.disable()
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            del block
+        finally:
+            sys.setprofile(before)
+            gc.enable()
+        owned.drain()
+        stream.synchronize()  # no longer captured
+    assert not called
+
+
+@pytest.mark.parametrize("then", ["close", "change", "collect"])
+def test_a_graph_is_destroyed_after_a_capture_into_it_that_was_collected(device, word, then):
+    """A collection clears weak references before it frees anything."""
+    heard, graph = [], device.graph()
+    with device.stream() as stream:
+        cycle = [left_block(device, graph, stream, word, True)]
+        cycle.append(cycle)
+        if then == "collect":
+            graph = None
+        del cycle
+        with rawcuda.trace(heard):
+            gc.collect()
+            if then == "change":
+                graph.empty()
+                assert len(graph.nodes) == 2
+            if graph is not None:
+                graph.close()
+            owned.drain()
+        stream.synchronize()
+    made = [call.name for call in heard if hasattr(call, "name")]
+    assert made.index("cuStreamEndCapture") < made.index("cuGraphDestroy")
+
+
+@pytest.mark.codes("cuStreamEndCapture returned 908")  # the other thread must do it
+@pytest.mark.parametrize("into", [False, True])
+def test_a_graph_is_destroyed_after_the_end_of_a_capture_that_another_thread_began(device, word, into):
+    heard = []
+    with device.stream() as stream, ThreadPoolExecutor(1) as other:
+        graph = device.graph() if into else None
+        kept = [other.submit(left_block, device, graph, stream, word, into).result()]
+        with rawcuda.trace(heard):
+            if into:
+                graph.close()
+            kept.clear()
+            gc.collect()
+            owned.drain()
+            assert not [call for call in heard if getattr(call, "name", "") == "cuGraphDestroy"]
+            other.submit(owned.drain).result()
+        stream.synchronize()
+    made = [call.name for call in heard if hasattr(call, "name")]
+    assert made.index("cuStreamEndCapture") < made.index("cuGraphDestroy") and made.count("cuGraphDestroy") == 1
 
 
 def test_what_a_capture_into_a_graph_uses_is_kept(device, graph):

@@ -38,7 +38,6 @@ REGISTERS = {
     "gpu.graphs.graph": "Graph._kept Graph._given Graph._nodes Graph._borrowers",
     "gpu.graphs.executable": "Executable._kept Executable._given Executable._elsewhere",
     "gpu.graphs.node_parameters": "Given.options",
-    "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
     "gpu.kernels.libraries": "Library._modules Library._written Library._borrowers",
     "gpu.kernels.module": "Module._functions Module._written Module._limits",

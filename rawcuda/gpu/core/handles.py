@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from _thread import LockType
     from typing import Any
 
+    from ...ownership import Release
+
 __all__ = [
     "AGAIN",
     "ARRAY",
@@ -155,7 +157,7 @@ def make(
         drain()
     lifetime = Lifetime()
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.taken = kind, primary, stream, allocate_lock()
-    lifetime.capture = None
+    lifetime.capture = lifetime.recording = None
     owner._handle, owner._release = None, lifetime
     owner._ending = ending(lifetime)
     primary.users.add(lifetime)
@@ -189,11 +191,12 @@ class Lifetime(Cell):  # type: ignore[misc]
             its order; a Leased: all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
+    recording  the release of the capture into this graph that is in progress, which is made before; otherwise None
     keeps   what must be released after it; not set where there is nothing
     begun   True as soon as the releasing call may have been made, which must not be made twice, unless kind.again
     """
 
-    __slots__ = ("begun", "capture", "keeps", "kind", "primary", "stream", "taken")
+    __slots__ = ("begun", "capture", "keeps", "kind", "primary", "recording", "stream", "taken")
     __hash__ = object.__hash__  # objects of ctypes have no hash, since their values can change
 
     kind: Kind
@@ -203,6 +206,7 @@ class Lifetime(Cell):  # type: ignore[misc]
     capture: int | None
     begun: bool
     keeps: object
+    recording: Release | None
 
     def release(self, late: bool) -> bool:
         """Release the handle, unless that was done already, or no handle was created; raise no error.
@@ -213,6 +217,9 @@ class Lifetime(Cell):  # type: ignore[misc]
         failed = 0
         if tokens and self.kind is MODULE:  # it may have been collected, and a function of one of its kernels not
             invalidate()
+        recording = self.recording
+        if recording is not None and recording.release(late) is False:  # the driver must not go on to capture into it
+            return False
         if not self.taken.acquire(False):
             return True
         try:

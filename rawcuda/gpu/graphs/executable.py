@@ -79,7 +79,7 @@ class Executable(Owned):
     def _make(self, graph: Graph, flags: int) -> None:
         """Instantiate a graph, which no other thread changes meanwhile."""
         recording = graph._recording()
-        if recording is not None and recording.is_in_progress:
+        if recording is not None:
             raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
         self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)

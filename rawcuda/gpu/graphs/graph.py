@@ -36,7 +36,7 @@ from .conditions import Condition, explained
 from .executable import Executable
 from .node_parameters import check_open
 from .nodes import Node, add, array_of, check_node, node_at, node_handles, nodes_at, path, word
-from .recording import Recording, no_recording
+from .recording import StreamCapture, warn_if_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,6 @@ class Graph(Lender):
         "_primary",
         "_state",
         "_record",
-        "_recording",
         "_outer",
         "_parent",
         "_lock",
@@ -114,7 +113,7 @@ class Graph(Lender):
     stream: Any
     device: Any
     if TYPE_CHECKING:
-        _record: Recording | None
+        _record: StreamCapture | None
 
     def __init__(self, where: object = None, mode: str = "thread_local") -> None:
         primary = None
@@ -126,8 +125,8 @@ class Graph(Lender):
             self._prepare(primary, where)
             make(self, GRAPH, primary, GRAPH.numbers)
             return
-        record = Recording(where, mode)
-        self._prepare(record._primary, record.stream.device, "new")
+        record = StreamCapture(where, mode)
+        self._prepare(record.stream._primary, record.stream.device, "new")
         self._record, self._stream = record, where
         self._own(0, None)
         self._handle = None
@@ -145,9 +144,6 @@ class Graph(Lender):
         self._borrowers = {}  # the memory of its allocation nodes
         self._owners: tuple[Owned, ...] | None = None  # what must be open; None: it has to be collected from `_kept`
         self._executable: Executable | None = None
-        # The capture into this graph that is in progress. The with block alone keeps it, so that one which an
-        # interrupt left without its end is collected, and ended by its finalizer.
-        self._recording: Callable[[], Recording | None] = no_recording
         self._record, self._stream = None, None
 
     @classmethod
@@ -184,7 +180,8 @@ class Graph(Lender):
         assert record is not None
         lifetime = make(self, GRAPH, self._primary, None)
         try:
-            record._begin("cuStreamBeginCapture_v2", (), lifetime)
+            record.claim(lifetime)
+            record.begin("cuStreamBeginCapture_v2", (), lifetime)
             self._state = "recording"
             return self
         except CudaError:
@@ -192,7 +189,7 @@ class Graph(Lender):
             lifetime.give_away()
             raise
         except BaseException:  # an interrupt: the with block is not entered
-            record._end(False)
+            record.end(False)
             raise
 
     def __exit__(
@@ -208,14 +205,14 @@ class Graph(Lender):
             return
         self._state = "spoilt"
         try:
-            record._end(kind is None)
+            record.end(kind is None)
             if kind is None:
                 self._handle = self._release.value  # type: ignore[union-attr]
-                self._keep(_RECORDED, record._kept)
+                self._keep(_RECORDED, record.kept)
                 self._executable = Executable(self)
                 self._state = "recorded"
         except CudaError:
-            if record.is_in_progress:  # it began in another thread, which can end it
+            if record.state == "begun":  # it began in another thread, which can end it
                 self._state = "recording"
             raise
         finally:
@@ -223,10 +220,10 @@ class Graph(Lender):
                 self._record = None  # with the list of what was recorded, which close() is to release
             if self._state == "spoilt":
                 self._handle = None
-                if self._release is not None and not record.is_in_progress:  # (otherwise its end writes the handle)
-                    self._release.release(False)
+                if self._release is not None and self._release.release(False) is False:
+                    dropped.append(self._release)
         if kind is None:
-            record.warn_if_empty(self)
+            warn_if_empty(self)
 
     # -- launching
 
@@ -657,10 +654,17 @@ class Graph(Lender):
         self._primary.driver.check_thread("a graph")
         return self._root._lock
 
+    def _recording(self) -> StreamCapture | None:
+        """Return the capture into this graph that is in progress, if there is one."""
+        release: Any = self._root._release
+        if getattr(release, "recording", None) is not None and dropped:  # its with block may have been left
+            drain()
+        return getattr(release, "recording", None)
+
     def _refuse_recording(self) -> None:
         """Refuse a change during a capture into this graph, which may begin before the lock is taken."""
-        recording = self._root._recording()
-        if recording is not None and recording.is_in_progress:
+        recording = self._recording()
+        if recording is not None:
             raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
 
     def _changed(self) -> None:
@@ -704,7 +708,7 @@ class Graph(Lender):
         invalidate()
         recording = self._recording()
         if recording is not None:
-            recording._end(False)  # the driver must not go on to capture into it
+            recording.release(False)  # the driver must not go on to capture into it
         own = self._executable
         if own is not None:
             self._executable = None

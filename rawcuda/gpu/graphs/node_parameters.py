@@ -229,9 +229,9 @@ def refuse_closed(owners: Iterable[Owned]) -> None:
 def check_open(graph: Graph) -> None:
     """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed."""
     root = graph._root
-    owners, recording = root._owners, root._recording()
+    owners = root._owners
     if owners is None:
-        is_growing = recording is not None and recording.is_in_progress  # (asked first: it may end now)
+        is_growing = root._recording() is not None  # (asked first: it may end now)
         owners = tuple({id(owner): owner for owner in owners_in(things_in(root._kept.values()))}.values())
         root._owners = None if is_growing else owners
     refuse_closed(owners)
@@ -446,8 +446,8 @@ class Embedded(Given):
         """Read the child graph, whose lock is held, too."""
         child = self.child()
         assert child is not None  # the caller has it
-        recording = child._root._recording()
-        if recording is not None and recording.is_in_progress:
+        recording = child._recording()
+        if recording is not None:
             raise ValueError(f"{recording!r} is in progress: embed the graph after its with block")
         check_open(child)
         self.kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])

@@ -587,8 +587,7 @@ def _kernel_name(node: Node) -> str | None:
     None: not now, during a capture, or while the graph uses something that is closed, maybe the module of the kernel.
     """
     graph = node.graph
-    recording = graph._root._recording()
-    if recording is not None and recording.is_in_progress:
+    if graph._recording() is not None:
         return None
     driver, text = graph._primary.driver, ctypes.c_char_p()
     if not driver.has("cuFuncGetName") or not driver.has("cuGraphKernelNodeGetParams_v2"):

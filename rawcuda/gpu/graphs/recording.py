@@ -1,7 +1,10 @@
 """Stream capture: a with block in which the work of a stream becomes nodes of a graph.
 
-What it is   Recording, which begins and ends a capture of a stream. A Graph of Stream.capture() uses one to make
-             itself, and Stream.capture(into=graph) returns one.
+What it is   StreamCapture, a capture of a stream from its begin to its end; and Recording, the with block of
+             Stream.capture(into=graph). The Graph of Stream.capture() has a StreamCapture of its own.
+Who ends it  The end of the with block. If that was interrupted, or never comes, the next drain() does, since a release
+             is in `dropped` then: that of the with block, or that of the graph, which is never destroyed before.
+             So several may ask for the end, and long after it.
 Source       CUDA Driver API, cuStreamBeginCapture, cuStreamBeginCaptureToGraph; CUDA Programming Guide, "Stream
              Capture"
 Read next    graph.py
@@ -10,7 +13,6 @@ Read next    graph.py
 from __future__ import annotations
 
 import ctypes
-from _weakref import ref
 from time import monotonic, sleep
 
 from ...arguments import as_choice
@@ -18,8 +20,7 @@ from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit, worded
 from ...headers import cuda_h
 from ...headers.status import OUT_OF_MEMORY, STREAM_CAPTURE_WRONG_THREAD
-from ...ownership import drain, dropped, invalidate
-from ..core.context import PrimaryContext
+from ...ownership import drain, dropped, ending, invalidate
 from ..core.points import (
     NEXT,
     Capture,
@@ -41,15 +42,11 @@ if TYPE_CHECKING:
 
     from ...gpu.graphs.graph import Graph
 
-__all__ = ["Recording", "no_recording"]
+__all__ = ["Recording", "StreamCapture", "warn_if_empty"]
 
 # After this time, the call of a thread that waits for a context has begun: a capture does not disturb it.
 _PATIENCE_S = 0.25
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
-
-
-def no_recording() -> None:
-    """Return None, as the reference to a Recording that was collected does."""
 
 
 def _let_waits_end() -> None:
@@ -57,6 +54,149 @@ def _let_waits_end() -> None:
     latest = monotonic() + _PATIENCE_S
     while waiting and monotonic() < latest:
         sleep(0.0001)
+
+
+def warn_if_empty(graph: Graph, before: int = 0) -> None:
+    """Warn if nothing was captured: probably the work was not given the stream, and has run at once.
+
+    before  the number of nodes that the graph had before
+    calls   cuGraphGetNodes
+    """
+    if count_nodes(graph) == before:
+        import warnings
+
+        warnings.warn(
+            "nothing was captured: only work that is given the captured stream is, as in launch(..., stream=...) "
+            "and x.copy_from(..., stream=...); other work runs at once",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+class StreamCapture(Capture):
+    """A capture of a stream, which begins once and ends once, whoever asks for the end, and however often.
+
+    It is the release of a with block: it refers to no Graph and no Recording.
+
+    stream  the Stream
+    number  that of the capture; 0: it is not known yet
+    graph   the release of the graph, after claim()
+    result  the C memory that the end writes the graph to: the same object, if the capture makes the graph
+    state   "new", "claimed" after claim(), "begun" as soon as the beginning call may have been made, and "over"
+    """
+
+    __slots__ = ("stream", "mode", "number", "graph", "result", "state")
+
+    def __init__(self, stream: object, mode: str) -> None:
+        as_choice("mode", mode, _MODES)
+        if not isinstance(stream, StreamHandle) or stream._primary is None:
+            raise ValueError(f"{worded(stream)} cannot be captured: use a stream made by Device.stream()")
+        stream.handle
+        super().__init__([], stream._primary.ordinal)
+        self.stream: Any = stream
+        self.mode, self.number, self.state = _MODES[mode], 0, "new"
+        self.graph: Any = None
+        self.result: Any = None
+
+    def claim(self, graph: Any) -> None:
+        """Note that the capture into a graph is about to begin: until it is over, the graph is not destroyed."""
+        self.state, self.graph = "claimed", graph
+        graph.recording = self
+
+    def begin(self, symbol: str, arguments: tuple[object, ...], result: object) -> None:
+        """Begin the capture; its end writes the graph to `result`. After an exception, call end(False)."""
+        queue = self.stream._argument or self.stream._prepare()
+        self.result = result
+        try:
+            with beginning:  # no wait begins from here on, and those that have begun end
+                call = getattr(self.stream._primary.calls, symbol)
+                self._note_number(call, (queue, *arguments, ctypes.c_uint(self.mode)))
+        except CudaError:
+            self._note_end()
+            raise
+
+    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
+        """Make the call that begins the capture, and note it in `capturing` by its number.
+
+        It is in `capturing` before it looks at `waiting`, since another thread enters `waiting` before it looks at
+        `capturing`. All of it is there before the number is known: another thread may look there as soon as the stream
+        is captured, and a __del__ may close something in this thread.
+        """
+        stream, queue = self.stream, arguments[0]
+        primary, handle = stream._primary, stream.handle
+        try:
+            capturing[NEXT] = self
+            _let_waits_end()
+            earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
+            if earlier is not None:
+                self.before[handle] = earlier
+            legacy = None
+            if not stream.is_nonblocking:  # the capture will bar the default stream
+                legacy = legacy_end(primary)
+            if legacy is not None:
+                self.legacy[primary.ordinal] = legacy
+            invalidate()  # from now on, each launch keeps its module if it is captured
+            self.state = "begun"
+            call(*arguments)
+            self.number = capture_number(primary.calls, handle) or 0
+            capturing[self.number] = self
+        finally:
+            capturing.pop(NEXT, None)  # one call of a C function, which no interrupt divides
+
+    def end(self, is_wanted: bool) -> None:
+        """End the capture at the end of its with block; raise the driver's error if the recorded work is wanted.
+
+        If it goes on, a drain() ends it, unless its own thread can end it and use what it records.
+        """
+        failed: Exception | None = None
+        try:
+            failed = self._end(is_wanted)
+        finally:  # also after an interrupt: the graph and the error may keep what would release this
+            is_refused = getattr(failed, "code", 0) == STREAM_CAPTURE_WRONG_THREAD
+            if self.state != "over" and not (is_wanted and is_refused):
+                dropped.append(self)
+        if failed is not None and is_wanted:  # otherwise an error in the block matters more
+            raise failed
+        if dropped and self.state == "over":  # also what could not be released during the capture
+            drain()
+
+    def release(self, late: bool) -> bool:
+        """End the capture, if nothing else has; return False if that must wait."""
+        self._end(False)
+        return self.state == "over"
+
+    def give_away(self) -> bool:
+        """Return False: a capture cannot be given away."""
+        return False
+
+    def _end(self, is_wanted: bool) -> Exception | None:
+        """End the capture, if nothing else has; return the driver's error, after which it may go on."""
+        failed: Exception | None = None
+        if self.state == "begun":
+            try:
+                calls = self.stream._primary.calls
+                calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self.result))
+            except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
+                if getattr(error, "code", 0) in (STREAM_CAPTURE_WRONG_THREAD, OUT_OF_MEMORY):
+                    return error  # it goes on
+                failed = error
+        if self.state != "over":
+            self._note_end(failed is None and is_wanted)
+        return failed
+
+    def _note_end(self, is_recorded: bool = False) -> None:
+        """Note that the capture is over, and whether there is something in the graph. This may be repeated."""
+        if capturing.get(self.number) is self:
+            capturing.pop(self.number, None)
+        if not is_recorded and self.result is self.graph:
+            for each in self.allocated:  # there is no graph: its addresses may soon be those of another one's memory
+                each.give_away()
+        if self.graph is not None and self.graph.recording is self:
+            self.graph.recording = None
+        self.state = "over"
+
+    def __repr__(self) -> str:
+        return f"<capture of {self.stream!r}>"
 
 
 class Recording:
@@ -68,184 +208,51 @@ class Recording:
     calls   cuStreamBeginCaptureToGraph, cuStreamBeginCapture_v2, cuStreamEndCapture
     """
 
-    __slots__ = (
-        "stream",
-        "graph",
-        "_primary",
-        "_mode",
-        "_after",
-        "_kept",
-        "_nodes",
-        "_number",
-        "_result",
-        "_state",
-        "__weakref__",
-    )
+    __slots__ = ("stream", "graph", "_after", "_nodes", "_capture", "_ending", "__weakref__")
 
-    _nodes: int  # that the graph had before
-    _number: int  # of the capture, after it has begun
-    _result: Any  # the C memory that the end of the capture writes the graph to
-
-    def __init__(self, stream: object, mode: str, graph: Graph | None = None, after: object = None) -> None:
-        as_choice("mode", mode, _MODES)
-        if not isinstance(stream, StreamHandle) or stream._primary is None:
-            raise ValueError(f"{worded(stream)} cannot be captured: use a stream made by Device.stream()")
-        stream.handle
-        self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
-        self._primary: PrimaryContext = stream._primary
-        self._kept: list[object] = []
-        self._nodes = 0
-        self._number, self._result, self._state = 0, None, "new"  # then "begun" and "over"
+    def __init__(self, stream: object, mode: str, graph: Graph, after: object = None) -> None:
+        self._capture = StreamCapture(stream, mode)
+        self._ending = ending(self._capture)  # of a with block without its end, which an interrupt may leave
+        self.stream, self.graph, self._after = stream, graph, after
+        self._nodes = 0  # that the graph had before
 
     def __enter__(self) -> Graph:
-        graph = self.graph
-        assert graph is not None
-        if self._state != "new" or graph._root._recording() is self:
+        graph, capture = self.graph, self._capture
+        if capture.state != "new":
             raise ValueError("a recording begins only once: call capture() again")
-        primary = self._primary
+        primary = capture.stream._primary
         if graph._primary is not primary:
             raise ValueError(
                 f"{graph!r} is on device {graph._primary.ordinal}, the stream on device {primary.ordinal}: capture a "
                 "stream of the graph's device"
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
+        lock = graph._changing()
+        nodes = dependencies(graph, self._after)
         try:
-            lock = graph._changing()
-            nodes = dependencies(graph, self._after)
-            with lock, graph._primary.current():
+            with lock, primary.current():
                 graph.handle  # raises Closed
                 graph._refuse_recording()
                 self._nodes = count_nodes(graph)
                 array = array_of(nodes)
-                graph._root._recording = ref(self)
-                graph._root._kept[object()] = self._kept  # what is recorded, also before an exception, stays there
+                capture.claim(graph._root._release)
+                graph._root._kept[object()] = capture.kept  # what is recorded, also before an exception, stays there
                 graph._changed()
             begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
-            self._begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p())
+            capture.begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p())
             return graph
         except BaseException:
-            self._end(False)
-            if graph._root._recording() is self:  # (another capture into the graph may be in progress)
-                self._state, graph._root._recording = "over", no_recording
+            if capture.state != "new":  # otherwise it was refused, and may be tried again
+                capture.end(False)
             raise
-
-    def _begin(self, symbol: str, arguments: tuple[object, ...], result: object) -> None:
-        """Begin the capture; its end writes the graph to `result`."""
-        stream: Any = self.stream
-        mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
-        self._result = result
-        try:
-            with beginning:  # no wait begins from here on, and those that have begun end
-                self._note_number(getattr(self._primary.calls, symbol), (queue, *arguments, mode))
-        except CudaError:
-            self._state = "over"
-            raise
-        except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture
-            self._end(False)
-            raise
-
-    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
-        """Make the call that begins the capture, and note it in `capturing` by its number.
-
-        It is in `capturing` before it looks at `waiting`, since another thread enters `waiting` before it looks at
-        `capturing`. All of it is there before the number is known: another thread may look there as soon as the stream
-        is captured, and a __del__ may close something in this thread.
-        """
-        stream: Any = self.stream
-        primary, handle, queue = self._primary, stream.handle, arguments[0]
-        noted = Capture(self._kept, primary.ordinal)
-        try:
-            capturing[NEXT] = noted
-            _let_waits_end()
-            earlier = mark_end(primary, queue)  # last, as other threads queue work meanwhile
-            if earlier is not None:
-                noted.before[handle] = earlier
-            legacy = None
-            if not stream.is_nonblocking:  # the capture will bar the default stream
-                legacy = legacy_end(primary)
-            if legacy is not None:
-                noted.legacy[primary.ordinal] = legacy
-            invalidate()  # from now on, each launch keeps its module if it is captured
-            self._state = "begun"
-            call(*arguments)
-            self._number = capture_number(primary.calls, handle) or 0
-            capturing[self._number] = noted
-        finally:
-            capturing.pop(NEXT, None)  # one call of a C function, which no interrupt divides
-
-    def _end(self, is_wanted: bool, is_late: bool = False) -> None:
-        """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted.
-
-        is_late  drain() calls this, and tries again if the capture goes on
-        """
-        if self._state != "begun":
-            return
-        failed: Exception | None = None
-        try:
-            self._primary.calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self._result))
-        except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
-            failed = error
-            code = getattr(error, "code", 0)
-            if code in (STREAM_CAPTURE_WRONG_THREAD, OUT_OF_MEMORY):  # it goes on, and its own thread can end it later
-                if code == OUT_OF_MEMORY and not is_late:
-                    dropped.append(self)
-                if is_wanted:
-                    raise
-                return
-        except BaseException:  # an interrupt: the graph and the error may keep this object, so no finalizer would run
-            dropped.append(self)
-            raise
-        noted = capturing.pop(self._number, None)
-        if noted is not None and self.graph is None and (failed is not None or not is_wanted):
-            for each in noted.allocated:  # there is no graph: its addresses may soon be those of another one's memory
-                each.give_away()
-        self._state = "over"  # (after an interrupt, the finalizer tries again)
-        if failed is not None and is_wanted:  # otherwise an error in the block matters more
-            raise failed
-        if dropped:  # also what could not be released during the capture
-            drain()
-
-    def warn_if_empty(self, graph: Graph) -> None:
-        """Warn if nothing was captured: probably the work was not given the stream, and has run at once.
-
-        calls   cuGraphGetNodes
-        """
-        if count_nodes(graph) == self._nodes:
-            import warnings
-
-            warnings.warn(
-                "nothing was captured: only work that is given the captured stream is, as in launch(..., stream=...) "
-                "and x.copy_from(..., stream=...); other work runs at once",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-
-    def release(self, late: bool) -> bool:
-        """End the capture of a with block that was left without its end; return False if that must wait."""
-        self._end(False, True)
-        return not self.is_in_progress
-
-    def __del__(self) -> None:
-        if getattr(self, "_state", "") == "begun":
-            dropped.append(self)
-
-    def give_away(self) -> bool:
-        """Return False: a capture cannot be given away."""
-        return False
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the with block; work that was captured before an exception stays in the graph."""
-        assert self.graph is not None
-        self._end(kind is None)
+        self._capture.end(kind is None)
         if kind is None:
-            self.warn_if_empty(self.graph)
-
-    @property
-    def is_in_progress(self) -> bool:
-        """Tell whether the capture has begun, or is about to, and has not ended."""
-        return self._state != "over"
+            warn_if_empty(self.graph, self._nodes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Recording is one with block, and cannot be copied or pickled: call capture() again")

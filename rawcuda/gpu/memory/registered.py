@@ -161,7 +161,7 @@ def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, 
         drain()
     lifetime = Registration(address)  # the driver writes no handle: the address serves as one
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.keeps = REGISTERED, primary, None, keeps
-    lifetime.taken = allocate_lock()
+    lifetime.taken, lifetime.recording = allocate_lock(), None
     try:
         owner._own(None, lifetime)
         primary.hold(lifetime)

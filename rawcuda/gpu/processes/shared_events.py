@@ -115,7 +115,7 @@ def open_part(opened: Opened, primary: PrimaryContext, kind: Kind) -> Lifetime:
     if dropped:
         drain()
     part = Lifetime()
-    part.kind, part.primary, part.stream = kind, primary, None
+    part.kind, part.primary, part.stream, part.recording = kind, primary, None, None
     part.taken = allocate_lock()
     opened.parts.append(part)
     primary.hold(part)
