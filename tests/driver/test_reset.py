@@ -550,3 +550,99 @@ def test_functions_that_will_not_be_called_are_kept_until_the_reset(python, whos
     env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,devices=2"}
     result = python(NEVER_CALLED, whose, env=env, check=True)
     assert result.stdout == "lost True\nNone\ncalled after the reset\n"
+
+
+IN_A_GRAPH = """
+import sys
+from tests.subject import module, rawcuda
+here, there = rawcuda.devices()
+stream, far = here.stream(), there.stream()
+HEAD = ".version 7.0 .target sm_70 .address_size 64 .visible .entry k(.param .u64 a) "
+k = here.load(HEAD + "{ .reg .u64 %a; ld.param.u64 %a, [a]; st.global.u32 [%a], 7; ret; }")["k"]
+near = here.zeros(4, "uint32")
+
+def copy():
+    graph = here.graph()
+    graph.copy(near, memory)
+    return graph
+
+def kernel():
+    graph = here.graph()
+    graph.kernel(k, memory, grid=1, block=1)
+    return graph
+
+def child():
+    graph = here.graph()
+    graph.embed(kernel())
+    return graph.clone()
+
+def allocation():
+    other, graph = there.graph(), here.graph()
+    graph.copy(near, other.allocate(16).memory.view("uint32"))
+    return graph
+
+def captured():
+    with stream.capture() as graph:
+        k.launch(memory, grid=1, block=1, stream=stream)
+    return graph
+
+def closed():
+    graph = copy()
+    memory.owner.close()
+    return graph
+
+def joined():
+    with stream.capture() as graph:
+        far.wait(stream)
+        memory.fill(3, stream=far)
+        stream.wait(far)
+    return graph
+
+def again():
+    inner = joined()
+    with stream.capture() as graph:
+        inner.launch(stream)
+    return graph
+
+for kind in "device", "pinned", "managed":
+    for times in 0, 2:
+        here.enable_peer_access(there)
+        memory = there.allocate(16, kind=kind).fill(1).view("uint32")
+        there.synchronize()
+        graph = WAY
+        for _ in range(times * ("allocation" not in "WAY")):
+            graph.launch(stream)
+        there.reset()
+        far = there.stream()
+        new = [there.allocate(16, kind=kind).fill(9) for _ in range(3)]
+        for use in graph.launch, graph.upload:
+            try:
+                use(stream)
+                print("launched", kind, times)
+            except module("errors").Closed as error:
+                assert "a node of this graph uses" in str(error) and "device 1" in str(error), error
+        stream.synchronize()  # raises ContextLost after an access to freed memory
+        near.tolist()
+        if "WAY" == "copy()":
+            graph.nodes[0].update(near, new[0].view("uint32"))
+            graph.launch(stream)
+            stream.synchronize()
+            assert near.tolist() == [0x09090909] * 4
+        del graph, new
+print("right")
+"""
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("copy()", "kernel()", "child()", "kernel().instantiate()", "allocation()", "captured()", "closed()"),
+        *("joined()", "joined().instantiate()", "again()"),
+    ],
+)
+def test_a_graph_of_another_device_does_not_use_what_a_reset_has_ended(python, way, mode):
+    """It would read and write what has the same addresses now, or make the context of its own device unusable."""
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": f"{mode},devices=2"}
+    result = python(IN_A_GRAPH.replace("WAY", way), env=env)
+    assert result.stdout == "right\n", result.stdout + result.stderr

@@ -6213,7 +6213,7 @@ CORRECTIONS = [
         "a sixth attack",
         "what a device that had joined a capture did for the graph was not waited for there",
         "gpu/core/points.py",
-        old="    noted.kept.append(primary)  # the work of the graph is on this device, too\n",
+        old="    noted.kept.append(primary.life)  # the work of the graph is on this device, too\n",
         new="",
         test="driver/test_other_device.py::test_a_launch_of_a_graph_is_waited_for_on_each_device_that_works_for_it"
         "[joined(launch)-memory.close()]",
@@ -8320,6 +8320,30 @@ CORRECTIONS = [
         new="        if False:",
         test="driver/test_graph_updates.py::"
         "test_a_graph_is_destroyed_after_the_end_of_a_capture_that_another_thread_began[True]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a graph uses memory of another device that was reset",
+        "gpu/graphs/node_parameters.py",
+        old="        elif type(thing) is Lease:",
+        new="        elif False:",
+        test="driver/test_reset.py::test_a_graph_of_another_device_does_not_use_what_a_reset_has_ended[copy()-eager]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a graph that was not launched before uses memory of another device that was reset",
+        "gpu/graphs/node_parameters.py",
+        old='yield memory if hasattr(memory._lender()._release, "why") else life',
+        new="yield life",
+        test="driver/test_reset.py::test_a_graph_of_another_device_does_not_use_what_a_reset_has_ended[copy()-eager]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a graph with work on another device is launched after the reset of that device",
+        "gpu/graphs/node_parameters.py",
+        old="        if type(thing) is Life:",
+        new="        if False:",
+        test="driver/test_reset.py::test_a_graph_of_another_device_does_not_use_what_a_reset_has_ended[joined()-eager]",
     ),
 ]
 

@@ -52,6 +52,7 @@ __all__ = [
     "AnyContext",
     "Current",
     "FOREIGN",
+    "Life",
     "PrimaryContext",
     "attempt",
     "access_remedy",
@@ -84,6 +85,26 @@ _ALONE, _VERSION = ("alone",), ("version",)  # keys besides the device attribute
 _ACCESS_FLAGS, _MEMPOOL_HANDLE = ctypes.c_int(16), ctypes.c_int(17)  # CU_POINTER_ATTRIBUTE_...
 
 
+class Life:
+    """The life of a context, which ends when Device.reset() gives the context another one.
+
+    Graphs note that of each other device that they use.
+    """
+
+    __slots__ = ("primary",)
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        self.primary = primary
+
+    @property
+    def _handle(self) -> int | None:
+        """Return the number of the device, and None after the end, as for a handle that is closed."""
+        return self.primary.ordinal if self.primary.life is self else None
+
+    def __repr__(self) -> str:
+        return f"<context of device {self.primary.ordinal}{', ended by reset()' if self._handle is None else ''}>"
+
+
 class PrimaryContext:
     """The primary context of a device, shared by all our objects in it; there is exactly one instance per device.
 
@@ -99,6 +120,7 @@ class PrimaryContext:
     kept       our own modules, each loaded once. They hold this context, and are closed with it
     events     the events of points.py; they are destroyed with the context
     pool       those that no one uses now, a new list for each context
+    life       its Life
     destroyed  the handles of memory pools that were destroyed, and are not those of other pools by now
     shared     what is offered to other processes (processes/server.py), with the seconds that its end may wait
     """
@@ -115,6 +137,7 @@ class PrimaryContext:
         "events",
         "destroyed",
         "shared",
+        "life",
         "attributes",
         "_handle",
         "users",
@@ -135,6 +158,7 @@ class PrimaryContext:
         self.events: list[Event] = []
         self.destroyed: set[int] = set()
         self.shared: dict[Any, float] = {}
+        self.life = Life(self)
         self.attributes: dict[object, Any] = {}  # constant facts about the device, for Device
         self._lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collection may run while it is held
 

@@ -325,7 +325,7 @@ def note_joined(primary: PrimaryContext, stream: int, end: Point | None, legacy:
     if noted is None:
         return
     noted.ordinals.add(primary.ordinal)
-    noted.kept.append(primary)  # the work of the graph is on this device, too
+    noted.kept.append(primary.life)  # the work of the graph is on this device, too
     if end is not None:
         noted.before[stream] = end  # (in the place of that of a closed stream with this handle)
     if legacy is not None:

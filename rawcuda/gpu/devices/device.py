@@ -117,7 +117,8 @@ class Device(Facts):
     def reset(self, *, force: bool = False) -> None:
         """Destroy the context with everything in it, even after an error that made it unusable, and create a new one.
 
-        Every object that was made on this device is closed. The Device itself works as before.
+        Every object that was made on this device is closed. The Device itself works as before. Launches of graphs of
+        other devices that use memory of this one, or work on it, raise Closed.
 
         Arrays of other libraries that use pinned or managed memory must be dropped first. A Memory or a view counts as
         one as long as it exists, if its array interface was read.

@@ -4,7 +4,8 @@ What it is   `reset`, the function behind Device.reset().
 How          The driver destroys everything in the primary context, also the objects of other software. Before that, our
              own objects in the context are closed without releasing their handles, which become invalid. Objects that
              do not belong to the context (pools, graphs, green contexts, virtual memory) are released. Then the context
-             is retained again, so that a Device works as before.
+             is retained again, so that a Device works as before. Graphs of other devices that use memory of this one,
+             or work on it, are not closed, but their launches are refused: see Life.
 What not     pinned and managed memory that arrays use: nothing keeps its bytes after the reset, so reset() refuses.
              Registered memory belongs to its exporter, which its leases keep. reset() does not free what another
              process has open, either: it ends the sharing first, and waits for the others.
@@ -18,7 +19,7 @@ import gc
 
 from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate, is_serving
-from ..core.context import attempt, forget_peers, held_contexts
+from ..core.context import Life, attempt, forget_peers, held_contexts
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
 from ..core.host_functions import calls_of, forget_calls
 from ..core.leases import Lender
@@ -202,6 +203,7 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
         owner._handle, owner._release = None, _Ended(primary.ordinal)
         if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
             owner._cancel()
+    primary.life = Life(primary)  # of all graphs that have noted the old one, none is launched any more
     for user in users:
         if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue

@@ -20,12 +20,12 @@ from ...errors import Closed, CudaError, ForkedAfterInit
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, invalidate, serving, unless_inside
-from ..core.context import PrimaryContext, attempt
+from ..core.context import Life, PrimaryContext, attempt
 from ..core.handles import EXECUTABLE, MODULE, STREAM, make, shown_handle
 from ..core.points import capture_number, capturing, retain, retained, sweep
 from ..core.stream_arguments import StreamHandle, home_of, order, queue_of, release_of, settled, work_handle
 from .conditions import explained
-from .node_parameters import owners_in, refuse_closed, things_in
+from .node_parameters import must_be_open, refuse_closed, things_in
 from .nodes import ExecutableNode, node_at, node_handles
 from .updates import update
 
@@ -64,7 +64,7 @@ class Executable(Owned):
     _captured: tuple[object, ...]
     _keeping: tuple[object, ...]
     _elsewhere: set[PrimaryContext]  # of the other devices that do a part of the work
-    _owners: tuple[Owned, ...] | None  # None: they have to be collected from `_kept`
+    _owners: tuple[Owned | Life, ...] | None  # None: they have to be collected from `_kept`
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
@@ -101,10 +101,10 @@ class Executable(Owned):
 
         Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
         """
-        self._captured = (self._primary, *things_in(self._kept.values()))
-        self._elsewhere = {each for each in self._captured if type(each) is PrimaryContext} - {self._primary}
+        self._captured = (self._primary.life, *things_in(self._kept.values()))
+        self._elsewhere = {each.primary for each in self._captured if type(each) is Life} - {self._primary}
         self._keeping = tuple([each for each in self._captured if not _is_waited_for(each)])
-        self._owners = tuple({id(owner): owner for owner in owners_in(self._captured)}.values())
+        self._owners = must_be_open(self._captured, self._primary)
 
     def _check_open(self) -> None:
         if self._owners is None:
@@ -117,7 +117,8 @@ class Executable(Owned):
         Launches of one Executable run one after another, in all streams.
 
         calls   cuGraphLaunch
-        raises  Closed  this Executable is closed, or a module, event, texture or CUDA array that a node uses
+        raises  Closed  this Executable is closed, a module, event, texture or CUDA array that a node uses,
+                        or the context of another device, by reset()
         """
         if serving:  # a host function must not wait for the lock: the launch that has it may wait for the function
             self._primary.driver.check_thread("cuGraphLaunch")
@@ -232,7 +233,7 @@ _ONE = (
 
 
 def _is_waited_for(thing: object) -> bool:
-    """Tell whether the release of a thing waits for the work of its context, or it is a context."""
-    if type(thing) is PrimaryContext:
+    """Tell whether the release of a thing waits for the work of its context, or it is the life of one."""
+    if type(thing) is Life:
         return True
     return isinstance(thing, Owned) and getattr(thing._release, "kind", None) is MODULE

@@ -28,7 +28,7 @@ from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts, free_after_fork
 from ...ownership import drain, dropped, invalidate, unless_inside
-from ..core.context import PrimaryContext, no_device, primary_of
+from ..core.context import Life, PrimaryContext, no_device, primary_of
 from ..core.handles import CLONE, GRAPH, make, shown_handle
 from ..core.leases import Lender
 from ..core.stream_arguments import StreamHandle
@@ -142,7 +142,8 @@ class Graph(Lender):
         self._nodes: dict[int, ref[Node]] = {}
         self._version = 0  # counts changes
         self._borrowers = {}  # the memory of its allocation nodes
-        self._owners: tuple[Owned, ...] | None = None  # what must be open; None: it has to be collected from `_kept`
+        # What must be open; None: it has to be collected from `_kept`.
+        self._owners: tuple[Owned | Life, ...] | None = None
         self._executable: Executable | None = None
         self._record, self._stream = None, None
 

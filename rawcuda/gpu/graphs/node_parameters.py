@@ -6,7 +6,7 @@ How          a kernel's arguments are packed by its Launch, as for a launch. A c
              driver cannot do becomes the launch of a kernel that can. The functions read before a lock of the graph is
              taken, since code of exporters may wait for another lock; then `Given.check` looks at what the lock guards.
 Keeping      `kept` contains everything that a node uses: leases of our own memory, which keep its bytes after close();
-             views of other libraries' arrays; modules, events and functions.
+             views of other libraries' arrays; modules, events and functions; the contexts of other devices that work.
 Source       CUDA Driver API, "Graph Management"
 Read next    updates.py
 """
@@ -28,8 +28,9 @@ from ...ownership import Owned
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
 from ..core.calls import reworded
-from ..core.context import attempt, check_reach
+from ..core.context import Life, attempt, check_reach
 from ..core.host_functions import for_graph
+from ..core.leases import Lease
 from ..core.stream_arguments import InContext
 from .conditions import Condition, refused
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from ...arrays.host_copy import Walk
     from ...driver import Driver
+    from ...gpu.core.context import PrimaryContext
     from ...gpu.graphs.executable import Executable
     from ...gpu.graphs.graph import Graph
     from ...gpu.graphs.nodes import AllocationNode
@@ -102,7 +104,8 @@ class Given:
     def check(self, graph: Graph) -> None:
         """Check, while the lock of the graph is held, what may have changed since the parameters were read."""
         for owner in owners_in(things_in(self.kept)):
-            owner.handle  # raises Closed
+            if isinstance(owner, Owned):
+                owner.handle  # raises Closed
 
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph; `node` gets its handle."""
@@ -208,15 +211,26 @@ def things_in(things: Iterable[object]) -> Iterator[object]:
             yield thing
 
 
-def owners_in(things: Iterable[object]) -> Iterator[Owned]:
+def owners_in(things: Iterable[object]) -> Iterator[Owned | Life]:
     """Yield what must be open among what nodes use."""
     for thing in things:
-        if isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
+        if type(thing) is Life:
+            yield thing
+        elif type(thing) is Lease:  # it keeps the bytes, except from reset()
+            memory: Any = thing.memory
+            life = memory._primary.life  # (before the test: reset() ends the memory first)
+            yield memory if hasattr(memory._lender()._release, "why") else life
+        elif isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
             yield thing
             yield from owners_in([getattr(thing, "parent", None)])  # what a level of a mipmapped array belongs to
 
 
-def refuse_closed(owners: Iterable[Owned]) -> None:
+def must_be_open(things: Iterable[object], primary: PrimaryContext) -> tuple[Owned | Life, ...]:
+    """Return what must be open among what nodes use; with the context of its own device, a graph is closed itself."""
+    return tuple({id(owner): owner for owner in owners_in(things) if owner is not primary.life}.values())
+
+
+def refuse_closed(owners: Iterable[Owned | Life]) -> None:
     """Raise Closed if a node uses an object that is closed: the driver must not see its handle."""
     for owner in owners:
         if owner._handle is None:
@@ -227,12 +241,15 @@ def refuse_closed(owners: Iterable[Owned]) -> None:
 
 
 def check_open(graph: Graph) -> None:
-    """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed."""
+    """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed.
+
+    The same goes for memory and work on another device that was reset.
+    """
     root = graph._root
     owners = root._owners
     if owners is None:
         is_growing = root._recording() is not None  # (asked first: it may end now)
-        owners = tuple({id(owner): owner for owner in owners_in(things_in(root._kept.values()))}.values())
+        owners = must_be_open(things_in(root._kept.values()), root._primary)
         root._owners = None if is_growing else owners
     refuse_closed(owners)
 
