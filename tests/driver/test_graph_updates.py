@@ -543,6 +543,64 @@ def test_a_capture_without_an_end_is_dropped_by_no_python_code(device, graph, wo
     assert not called
 
 
+@pytest.mark.parametrize("into", [False, True])
+def test_a_late_end_of_a_capture_leaves_the_next_one_of_the_stream(device, graph, step, word, into):
+    """An interrupt right after the call that ended the first one may leave it like this, kept by its traceback."""
+    with device.stream() as stream, device.graph() as first:
+        block, made = left_block(device, first, stream, word, into), cuda_h.CUgraph()
+        with device.current():
+            rawcuda.cu.cuStreamEndCapture(cuda_h.CUstream(stream.handle), ctypes.byref(made))
+        with stream.capture(into=graph):
+            step.kernel.launch(word, 2, grid=1, block=1, stream=stream)
+            del block
+            owned.drain()
+            step.kernel.launch(word, 3, grid=1, block=1, stream=stream)
+        if not into:
+            rawcuda.cu.cuGraphDestroy(made)
+        assert len(graph.nodes) == 2
+        run(graph, device)
+        assert word.tolist() == [23]
+
+
+@pytest.mark.codes("cuStreamEndCapture returned 901")
+@pytest.mark.parametrize("told", [True, False])
+def test_a_late_end_of_a_capture_that_was_broken_ends_it(device, graph, word, monkeypatch, told):
+    """The driver need not tell the number of such a capture."""
+    calls = device._primary.calls
+    ask = calls.cuStreamGetCaptureInfo
+
+    def untold(stream, status, number):
+        return ask(stream, status, ctypes.byref(ctypes.c_uint64()))
+
+    with device.stream() as stream:
+        block = left_block(device, graph, stream, word, True)
+        with pytest.raises(errors.CudaError), device.current():
+            rawcuda.cu.cuStreamSynchronize(cuda_h.CUstream(stream.handle))
+        if not told:
+            monkeypatch.setitem(vars(calls), "cuStreamGetCaptureInfo", untold)
+        del block
+        owned.drain()
+        stream.synchronize()
+
+
+def test_a_capture_whose_end_was_interrupted_ends_before_the_next_one_begins(device, graph, word, monkeypatch):
+    with device.stream() as stream, device.graph() as first:
+        calls = stream._primary.calls
+
+        def interrupted(*arguments):
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            with stream.capture(into=first):
+                word.fill(1, stream=stream)
+                monkeypatch.setitem(vars(calls), "cuStreamEndCapture", interrupted)
+        assert owned.dropped
+        with stream.capture(into=graph):
+            word.fill(2, stream=stream)
+        assert len(graph.nodes) == 1
+
+
 @pytest.mark.parametrize("then", ["close", "change", "collect"])
 def test_a_graph_is_destroyed_after_a_capture_into_it_that_was_collected(device, word, then):
     """A collection clears weak references before it frees anything."""

@@ -370,6 +370,39 @@ def test_an_exception_before_a_capture_into_a_graph_leaves_the_graph_usable(devi
     assert nth > 10
 
 
+@pytest.mark.parametrize("into", [False, True])
+@pytest.mark.parametrize("name", ["begin", "_note_number", "end", "_end", "_goes_on", "_note_end"])
+def test_an_exception_in_a_capture_leaves_the_next_one_of_the_stream_whole(device: Any, name: str, into: bool) -> None:
+    """At each line, and while the traceback is kept until the next capture has begun."""
+    code = getattr(module("gpu.graphs.recording").StreamCapture, name).__code__
+    x, caught = device.empty((8,), "float32"), []
+
+    def capture(stream: Any) -> None:
+        try:
+            with device.graph() as graph, stream.capture(into=graph) if into else stream.capture():
+                x.fill(1, stream=stream)
+                if name == "_goes_on":
+                    raise Injected
+        except Injected as error:
+            caught.append(error)
+
+    place, nth, hit = state(), 0, True
+    while hit:
+        nth += 1
+        with device.stream() as stream, device.graph() as graph:
+            hit = interrupted(partial(capture, stream), nth, code)
+            put_back(place)
+            with stream.capture(into=graph):
+                x.fill(2, stream=stream)
+                caught.clear()
+                gc.collect()
+                owned.drain()
+                x.fill(3, stream=stream)
+            assert len(graph.nodes) == 2, f"line {nth}"
+        assert not points.capturing, f"line {nth} leaves a capture"
+    assert nth > 2
+
+
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_an_exception_at_each_line(device: Any, library: Any, name: str) -> None:
     world, sequence = World(device), SEQUENCES[name]

@@ -8305,15 +8305,6 @@ CORRECTIONS = [
     ),
     Correction(
         "an eighth reading",
-        "a graph that another thread drops is released before the end of the capture writes its handle, and is lost",
-        "gpu/core/handles.py",
-        old="        if recording is not None and recording.release(late) is False:",
-        new="        if False:",
-        test="driver/test_graph_updates.py::"
-        "test_a_graph_is_destroyed_after_the_end_of_a_capture_that_another_thread_began[False]",
-    ),
-    Correction(
-        "an eighth reading",
         "a graph that is closed while another thread captures into it is destroyed during the capture",
         "gpu/core/handles.py",
         old="        if recording is not None and recording.release(late) is False:",
@@ -8344,6 +8335,47 @@ CORRECTIONS = [
         old="        if type(thing) is Life:",
         new="        if False:",
         test="driver/test_reset.py::test_a_graph_of_another_device_does_not_use_what_a_reset_has_ended[joined()-eager]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a graph that another thread drops is released before the end of the capture writes its handle",
+        "gpu/core/handles.py",
+        old="        if recording is not None and recording.release(late) is False:",
+        new="        if False:",
+        test="driver/test_graph_updates.py::"
+        "test_a_graph_is_destroyed_after_the_end_of_a_capture_that_another_thread_began[False]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a late end of a capture ends the next capture of the stream",
+        "gpu/graphs/recording.py",
+        old="                if is_wanted or self._goes_on():",
+        new="                if True:",
+        test="driver/test_graph_updates.py::test_a_late_end_of_a_capture_leaves_the_next_one_of_the_stream[True]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a late end of a capture that makes a graph ends the next capture of the stream",
+        "gpu/graphs/recording.py",
+        old="        return number.value in (0, self.number)",
+        new="        return True",
+        test="driver/test_graph_updates.py::test_a_late_end_of_a_capture_leaves_the_next_one_of_the_stream[False]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a capture that was broken, and whose with block has no end, goes on if the driver does not tell its number",
+        "gpu/graphs/recording.py",
+        old="        return number.value in (0, self.number)",
+        new="        return number.value == self.number",
+        test="driver/test_graph_updates.py::test_a_late_end_of_a_capture_that_was_broken_ends_it[False]",
+    ),
+    Correction(
+        "an eighth reading",
+        "a capture into a graph is refused if the end of the previous one of the stream was interrupted",
+        "gpu/graphs/recording.py",
+        old="        if dropped:  # an earlier",
+        new="        if False:  # an earlier",
+        test="driver/test_graph_updates.py::test_a_capture_whose_end_was_interrupted_ends_before_the_next_one_begins",
     ),
 ]
 

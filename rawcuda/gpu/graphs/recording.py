@@ -174,8 +174,9 @@ class StreamCapture(Capture):
         failed: Exception | None = None
         if self.state == "begun":
             try:
-                calls = self.stream._primary.calls
-                calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self.result))
+                if is_wanted or self._goes_on():
+                    calls = self.stream._primary.calls
+                    calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self.result))
             except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
                 if getattr(error, "code", 0) in (STREAM_CAPTURE_WRONG_THREAD, OUT_OF_MEMORY):
                     return error  # it goes on
@@ -183,6 +184,20 @@ class StreamCapture(Capture):
         if self.state != "over":
             self._note_end(failed is None and is_wanted)
         return failed
+
+    def _goes_on(self) -> bool:
+        """Ask the driver whether this capture goes on: its end may have been called, and a later one have begun.
+
+        calls   cuStreamGetCaptureInfo
+        """
+        status, number, stream = ctypes.c_uint(), ctypes.c_uint64(), self.stream
+        queue = as_argument(stream.handle)
+        stream._primary.calls.cuStreamGetCaptureInfo(queue, ctypes.byref(status), ctypes.byref(number))
+        if not status.value:
+            return False
+        if not self.number:  # an interrupt came before it was asked for
+            return number.value not in capturing
+        return number.value in (0, self.number)  # 0: it is broken, and the driver does not tell its number
 
     def _note_end(self, is_recorded: bool = False) -> None:
         """Note that the capture is over, and whether there is something in the graph. This may be repeated."""
@@ -227,6 +242,8 @@ class Recording:
                 "stream of the graph's device"
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
+        if dropped:  # an earlier capture of the stream may be there
+            drain()
         lock = graph._changing()
         nodes = dependencies(graph, self._after)
         try:
