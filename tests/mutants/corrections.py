@@ -8377,6 +8377,25 @@ CORRECTIONS = [
         new="        if False:  # an earlier",
         test="driver/test_graph_updates.py::test_a_capture_whose_end_was_interrupted_ends_before_the_next_one_begins",
     ),
+    Correction(
+        "an eighth reading",
+        "an interrupt while the emulator begins a capture into a graph makes the graph unusable",
+        "emulator/entries/graphs/capture.py",
+        old="        machine.captures.add(self)  # first, as repair() looks there after an interrupt\n"
+        "        self.graph.capture = self\n",
+        new="        self.graph.capture = self\n        machine.captures.add(self)\n",
+        test="emulator/test_interrupts.py::"
+        "test_a_graph_can_be_used_after_an_interrupt_of_a_capture_into_it[cuStreamBeginCaptureToGraph]",
+    ),
+    Correction(
+        "an eighth reading",
+        "an interrupt while the emulator ends a capture into a graph makes the graph unusable",
+        "emulator/entries/graphs/capture.py",
+        old="        self.over = True\n        if self",
+        new="        self.over = True\n        self.machine.captures.discard(self)\n        if self",
+        test="emulator/test_interrupts.py::"
+        "test_a_graph_can_be_used_after_an_interrupt_of_a_capture_into_it[cuStreamEndCapture]",
+    ),
 ]
 
 

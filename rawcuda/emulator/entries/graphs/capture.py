@@ -47,13 +47,13 @@ class Capture:
             graph = machine.add(Graph())
             graph.counted = False
         self.graph = graph
-        self.graph.capture = self
         self.valid, self.over = True, False
         self.frontier: dict[Stream, tuple[Node, ...]] = {}
         self.dropped: set[Node] = set()  # the last nodes of streams that were destroyed
         self.cut: set[Node] = set()  # nodes that the caller removed from what other work waits for
         self.shown: dict[Stream, Any] = {}  # keeps the C arrays alive whose addresses a caller was given
-        machine.captures.add(self)
+        machine.captures.add(self)  # first, as repair() looks there after an interrupt
+        self.graph.capture = self
         self.enter(origin, tuple(after))
 
     def enter(self, stream: Stream, after: tuple[Node, ...]) -> None:
@@ -81,11 +81,11 @@ class Capture:
     def _close(self) -> None:
         """End this capture, and destroy its new graph if no caller will receive it."""
         self.over = True
-        self.machine.captures.discard(self)
         if self.graph.capture is self:
             self.graph.capture = None
             if self.into is None and not self.graph.counted:
                 self.graph.forget(self.machine)
+        self.machine.captures.discard(self)  # last, as repair() calls this again after an interrupt
 
     def add(self, stream: Stream, does: Operation) -> Node:
         """Add a node for work that is submitted to a stream."""
