@@ -1401,6 +1401,49 @@ def test_an_update_whose_second_option_is_refused(device, word, graph, monkeypat
         graph.close(), other.owner.close()
 
 
+@pytest.mark.codes("cuGraphDestroyNode returned 801")  # in a graph with an allocation
+@pytest.mark.parametrize("can_lose", [True, False], ids=["plain", "with an allocation"])
+def test_an_interrupt_leaves_no_node_without_its_options(device, word, graph, monkeypatch, can_lose):
+    driver, asked = device._primary.driver, cuda_h.CUlaunchAttributeValue()
+    before = [] if can_lose else [graph.allocate(64)]
+    with device.load(graph_kernels.STEP) as code:
+        launch = code["step"].configure(grid=1, block=1, cooperative=True)
+        symbol = "cuGraphAddKernelNode" + "_v2" * driver.has("cuGraphAddKernelNode_v2")
+        interrupt_after(monkeypatch, driver, symbol, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            graph.kernel(launch, word, 1)
+        left = [node for node in graph.nodes if node not in before]
+        assert len(left) == (0 if can_lose else 1)
+        for node in left:
+            driver.cuGraphKernelNodeGetAttribute(cuda_h.CUgraphNode(node.handle), 2, ctypes.byref(asked))
+            assert asked.cooperative == 1
+        graph.close()
+
+
+@pytest.mark.parametrize("call", ["cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetAttribute"])
+@pytest.mark.parametrize("way", ["added", "captured"])
+def test_an_interrupt_leaves_no_node_with_the_options_of_another_launch(device, word, graph, monkeypatch, way, call):
+    driver, asked = device._primary.driver, cuda_h.CUlaunchAttributeValue()
+    with device.load(graph_kernels.STEP) as code, device.stream() as stream:
+        if way == "added":
+            node = graph.kernel(code["step"], word, 1, grid=1, block=1)
+        else:
+            with stream.capture(into=graph):
+                code["step"].launch(word, 1, grid=1, block=1, stream=stream)
+            (node,) = graph.nodes
+        symbol = call + "_v2" * driver.has(call + "_v2")
+        interrupt_after(monkeypatch, driver, symbol, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            node.update(code["step"].configure(grid=1, block=1, priority=-1, cooperative=True), word, 2)
+        driver.cuGraphKernelNodeGetAttribute(cuda_h.CUgraphNode(node.handle), 2, ctypes.byref(asked))
+        run(graph, device)
+        assert (asked.cooperative, word.tolist()) == (1, [2])
+        node.update(word, 3)
+        run(graph, device)
+        assert word.tolist() == [23]
+        graph.close()
+
+
 @pytest.mark.parametrize("way", ["after", "before"])
 def test_an_interrupt_of_destroy_leaves_a_node_that_is_there_or_is_not(device, step, word, graph, monkeypatch, way):
     """The driver may give the handle of a node that is gone to another node."""

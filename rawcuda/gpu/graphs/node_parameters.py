@@ -110,14 +110,15 @@ class Given:
     def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph; `node` gets its handle."""
         driver = graph._primary.driver
-        getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
         try:
+            getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
             self.set_options(driver, node)
         except BaseException as error:  # also an interrupt: a kernel must not run without its options
-            if attempt(driver.cuGraphDestroyNode, node):
+            if not (node.value and self.options) or attempt(driver.cuGraphDestroyNode, node):
                 raise
             graph._keep(node.value, self.kept)  # a graph with allocations cannot lose a node
             if not isinstance(error, CudaError):
+                attempt(self.set_options, driver, node)
                 raise
             message = f"{error}\nThe graph has this node now, without its options: build another graph"
             raise reworded(error, message, type(error)) from None

@@ -138,8 +138,22 @@ def _change(node: Node, given: Given, earlier: Given | None) -> None:
         if earlier is not None:
             graph._root._given[node.handle] = earlier
         raise
-    graph._keep(node.handle, given.kept)
-    graph._root._given[node.handle] = given
+    except BaseException:  # an interrupt: a kernel must not run with the options of another launch
+        if given.options and attempt(_change_to, driver, handle, given):
+            _note(node, given)
+        raise
+    _note(node, given)
+
+
+def _change_to(driver: Driver, node: object, given: Given) -> None:
+    given.change(driver, node)
+    given.set_options(driver, node)
+
+
+def _note(node: Node, given: Given) -> None:
+    """Note what a node does now, and keep what it uses."""
+    node.graph._keep(node.handle, given.kept)
+    node.graph._root._given[node.handle] = given
 
 
 def _change_back(driver: Driver, node: object, earlier: Given, options: list[tuple[int, Any]]) -> None:
