@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import mmap
@@ -537,8 +538,9 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
-def test_only_one_of_two_threads_closes_memory_of_another_process(client):
+@contextlib.contextmanager
+def opened(client):
+    """Open memory of another process, and yield its address."""
     owner = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_OWNER}"],
         cwd=ROOT,
@@ -553,10 +555,34 @@ def test_only_one_of_two_threads_closes_memory_of_another_process(client):
         )
         function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, type(by_value), ctypes.c_uint)
         assert function(client.emulator.address("cuIpcOpenMemHandle_v2"))(ctypes.addressof(OUT), by_value, 1) == 0
-        memory = OUT.value
+        yield OUT.value
+        owner.stdin.close()
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_only_one_of_two_threads_closes_memory_of_another_process(client):
+    with opened(client) as memory:
         close = lambda: client.code("cuIpcCloseMemHandle", memory)  # noqa: E731
         assert sorted(client.during_a_kernel(close, close)) == [0, 1]
-        owner.stdin.close()
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_memory_of_another_process_is_mapped_for_one_context():
+    """Others need access to its device, as for memory of this process."""
+    client, access = Client(devices=2), ctypes.c_int()
+    home, other = client.context, client.get("cuDevicePrimaryCtxRetain", 1)
+
+    def seen_by(context):
+        client.do("cuCtxSetCurrent", context)
+        client.do("cuPointerGetAttribute", access, 16, memory)  # CU_POINTER_ATTRIBUTE_ACCESS_FLAGS
+        return access.value
+
+    with opened(client) as memory:
+        assert (seen_by(home), seen_by(other)) == (3, 0)
+        client.do("cuCtxEnablePeerAccess", home, 0)
+        assert seen_by(other) == 3
+        client.do("cuCtxSetCurrent", home)
+        client.do("cuIpcCloseMemHandle", memory)
 
 
 # -- one row

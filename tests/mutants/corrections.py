@@ -8430,6 +8430,14 @@ CORRECTIONS = [
             "test_an_interrupt_leaves_no_node_with_the_options_of_another_launch[added-cuGraphKernelNodeSetParams]"
         ),
     ),
+    Correction(
+        "an eighth reading",
+        "the emulator lets every device use memory of another process",
+        "emulator/entries/memories/memory_entries.py",
+        old='("device", "variable", "shared")',
+        new='("device", "variable")',
+        test="emulator/test_memory.py::test_memory_of_another_process_is_mapped_for_one_context",
+    ),
 ]
 
 

@@ -269,7 +269,7 @@ def access_of(holding: Holding, context: Context) -> int:
         if holding.flags & _READ_ONLY:
             return 1
         return 3
-    if holding.flavour not in ("device", "variable") or holding.context in (context, *context.peers):
+    if holding.flavour not in ("device", "variable", "shared") or holding.context in (context, *context.peers):
         return 3
     return 0  # each context has its own addresses, also on the same device
 
