@@ -623,8 +623,9 @@ class Launch(_Callable):
     """A kernel with its grid, block and stream; call it with the arguments, in any number of threads.
 
     A call returns immediately. `func` is the function itself, without this object around it: calling that takes a fifth
-    less, but it does not keep the module loaded. (A partial is the thinnest object that can be called: its C code
-    passes the arguments on.)
+    less, but it does not keep the module loaded. functools.partial(launch, ...) calls `func`, too, and keeps only that:
+    keep the launch or the module as long as you call it. (A partial is the thinnest object that can be called: its C
+    code passes the arguments on.)
 
     The memory of an argument must stay allocated until the kernel has run. close() of our memory waits for that, and
     arrays of other libraries are kept. Memory in stream order is freed in the order of its own stream: if the launch is
