@@ -670,8 +670,10 @@ def _start() -> Driver:
             raise
         raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
     watch_forks(note_fork)
-    if hasattr(driver.libcuda, "is_calling"):  # only the emulator has this attribute
-        calling[:] = [driver.libcuda.is_calling]
+    library: Any = driver.libcuda
+    if hasattr(library, "is_calling"):  # only the emulator has this attribute
+        calling[:] = [library.is_calling]
+        library.watch_end()
     _current = _current or driver
     tracing.in_use[:] = (_current,)
     return _current

@@ -390,7 +390,8 @@ def library(pytestconfig: pytest.Config) -> Any:
         rawcuda.use("nvidia")
         return None
     executor = os.environ.get("TESTED_EXECUTOR", "auto")
-    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2, executor=executor)
+    settings = {"mode": option("mode"), "seed": option("seed"), "devices": 2, "executor": executor}
+    emulator = module("emulator").Emulator(**settings, keep_status=True)  # the status of a run is that of its tests
     rawcuda.use(emulator)
     watches.append(Watch(emulator))
     return emulator

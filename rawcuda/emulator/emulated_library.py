@@ -53,7 +53,7 @@ def shared(**settings: Any) -> Emulator:
             made = Emulator.from_environment(**_known(settings))
             made._given = settings
             _SHARED.append(made)
-            watch_end(made._machine)
+            made.watch_end()
         elif settings and settings != _SHARED[0]._given:
             raise RuntimeError(
                 "the emulator is in use already, with other settings: give them in the first call of use(), or in "
@@ -120,8 +120,8 @@ class Emulator:
     report    the path of a report that `check` wrote: the devices have the attributes, limits and sizes of the first
               device in it, and the driver its version, names and texts
     keep_status  whether a program keeps its exit status if it ends without noticing that a kernel failed; the status
-              is 1 otherwise. The report is written to stderr in both cases. This concerns only the emulator of
-              use("emulator") and of the command emulate, not one that you make yourself
+              is 1 otherwise. The report is written to stderr in both cases. This concerns the emulator of use() and of
+              the command emulate, not one whose addresses you bind yourself
     Why long  each setting, and each question that tests and tools ask, has a description here
     """
 
@@ -220,7 +220,7 @@ class Emulator:
         self._given: dict[str, Any] = {}  # by use()
         self._machine.mig, self._machine.answers = mig or answers.mig, answers
         self._machine.concurrent, self._machine.deferred = cma and answers.attributes[89] != 0, deferred
-        self._machine.keep_status = keep_status
+        self._machine.keep_status, self._is_watched = keep_status, False
         if cuda:
             from .ptx.reading.header import version_of
 
@@ -301,6 +301,12 @@ class Emulator:
     def is_calling(self) -> bool:
         """Tell whether this thread is inside a call of the emulator or runs its work, as a __del__ may be."""
         return bool(self._machine.lock._is_owned()) or self._machine.queues.inside_work()  # type: ignore[attr-defined]
+
+    def watch_end(self) -> None:
+        """Report kernels that failed unnoticed when the program ends; called for the emulator that is in use."""
+        if not self._is_watched:
+            self._is_watched = True
+            watch_end(self._machine)
 
     def fail(self, name: str, which: int = 1, code: int = 2) -> None:
         """Make a driver call fail although nothing is wrong, to test how a program handles the error.

@@ -232,6 +232,13 @@ def test_a_setting_keeps_the_exit_status(python: Any) -> None:
         assert result.returncode == 0 and "has not waited for it" in result.stderr, result
 
 
+def test_an_emulator_that_the_program_made_reports_at_the_end_too(python: Any) -> None:
+    made = BEGIN.replace('"emulator"', "sys.modules['tests.subject'].module('emulator').Emulator(MORE)")
+    for more, status in (("devices=2", 1), ("mode='lazy'", 1), ("keep_status=True", 0)):
+        result = python(made.replace("MORE", more), env={"RAWCUDA_DRIVER": None, "RAWCUDA_EMULATOR": None})
+        assert result.returncode == status and result.stderr.count("has not waited for it") == 1, (more, result)
+
+
 def test_a_child_of_fork_does_not_report_what_its_parent_did(python: Any) -> None:
     code = "import os\nif not os.fork(): sys.exit(0)\nprint(os.wait()[1])\n"
     code += "try: device.synchronize()\nexcept rawcuda.ContextLost: pass"
