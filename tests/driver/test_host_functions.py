@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import sys
 import threading
 import weakref
 
@@ -336,6 +337,17 @@ def test_a_graph_whose_function_refers_to_it_is_collected(device, how):
         del one
         gc.collect()
         assert known() is None
+
+
+def test_no_python_code_runs_when_a_function_of_a_graph_is_let_go_of(device):
+    """Python prints an exception of a signal handler in such code, and ignores it; the entry would stay, too."""
+    functions, ran = module("gpu.core.host_functions"), []
+    number, made = functions._in_graph(print, ())
+    was = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    del made
+    sys.setprofile(was)
+    assert number not in functions._graph_calls and not ran
 
 
 def test_an_exception_in_a_graph_is_raised_where_that_is_waited_for(device):

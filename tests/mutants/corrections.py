@@ -8446,6 +8446,14 @@ CORRECTIONS = [
         new="",
         test="driver/test_reports.py::test_an_emulator_that_the_program_made_reports_at_the_end_too",
     ),
+    Correction(
+        "an eighth reading",
+        "an interrupt is lost while a function of a graph is let go of",
+        "gpu/core/host_functions.py",
+        old="ref(made, partial(_graph_calls.pop, number))",
+        new="ref(made, lambda _: _graph_calls.pop(number, None))",
+        test=("driver/test_host_functions.py::test_no_python_code_runs_when_a_function_of_a_graph_is_let_go_of"),
+    ),
 ]
 
 

@@ -112,8 +112,8 @@ def _no_call() -> None:
 def _in_graph(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, _Call]:
     """Return a number for a call by a graph, and an object: the call is made only while this exists."""
     made, number = _Call(function, arguments, _OF_GRAPHS), next(_numbers)
-    forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
-    _graph_calls[number] = ref(made, lambda _: forget())
+    # No Python code, in which an interrupt would be lost: pop() takes the reference as the default.
+    _graph_calls[number] = ref(made, partial(_graph_calls.pop, number))
     return number, made
 
 
