@@ -50,10 +50,11 @@ OFFERS = "__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlp
 _ALL = tuple(PROTOCOLS)
 _USUAL = _ALL[1:]  # what is tried if no protocol is named; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
-# when one is freed, `_types` removes its entries before its id can be another type's.
+# when one is freed, its references in `_types` remove its entries before its id can be another type's. They call C
+# functions: an interrupt would be lost in Python code, and leave an entry behind.
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
 readers: dict[Any, Remembered[int, Reader]] = {name: Remembered(_MOST) for name in (None, *PROTOCOLS)}
-_types: dict[int, ref[type]] = {}
+_types: dict[int, list[ref[type]]] = {}
 
 
 def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None = None) -> Description:
@@ -185,7 +186,8 @@ def learn(exporter: Any, protocol: Any) -> Any:
         forget()
     number = id(type_)
     if number not in _types:
-        _types[number] = ref(type_, partial(_forget_type, number))
+        tables: list[dict[int, Any]] = [_types, *[table.answers for table in readers.values()]]
+        _types[number] = [ref(type_, partial(table.pop, number)) for table in tables]
     readers[protocol].answers[number] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
         readers[protocol].answers.pop(number, None)
@@ -226,12 +228,6 @@ def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
     if stream is None:
         return made
     return made._viewed_again(kind, stream)
-
-
-def _forget_type(number: int, _: object) -> None:
-    _types.pop(number, None)
-    for table in readers.values():
-        table.answers.pop(number, None)
 
 
 def _makers_of(type_: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:

@@ -8454,6 +8454,14 @@ CORRECTIONS = [
         new="ref(made, lambda _: _graph_calls.pop(number, None))",
         test=("driver/test_host_functions.py::test_no_python_code_runs_when_a_function_of_a_graph_is_let_go_of"),
     ),
+    Correction(
+        "an eighth reading",
+        "an interrupt is lost while a type is forgotten, and may leave a reader for another type",
+        "protocols/choosing.py",
+        old="ref(type_, partial(table.pop, number))",
+        new="ref(type_, lambda _, table=table: table.pop(number, None))",
+        test="null/test_view_numpy.py::test_no_python_code_runs_when_a_type_is_forgotten",
+    ),
 ]
 
 

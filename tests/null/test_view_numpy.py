@@ -183,6 +183,23 @@ def test_forgetting_while_a_type_is_learnt_leaves_no_entry(monkeypatch):
         assert set(choosing.readers[None].answers) <= set(choosing._types)
 
 
+@frees_classes
+def test_no_python_code_runs_when_a_type_is_forgotten():
+    """An interrupt in such code is lost, and would leave the reader of a type whose id another type gets."""
+    kind, ran = type("Mine", (bytearray,), {}), []
+    number = id(kind)
+    for protocol in None, "buffer":
+        assert view(kind(4), protocol=protocol).nbytes == 4 and number in choosing.readers[protocol].answers
+    gc.collect()
+    was = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_filename) if event == "call" else None)
+    del kind
+    gc.collect()
+    sys.setprofile(was)
+    assert choosing.__file__ not in ran  # (but functions of gc.callbacks may be)
+    assert not any(number in table for table in [choosing._types, *[each.answers for each in choosing.readers.values()]])
+
+
 def test_numpy_takes_ours():
     for n in range(200):
         a, _ = random_array(numpy, (n, 12).__hash__())
