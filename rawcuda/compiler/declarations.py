@@ -79,6 +79,7 @@ class Declarations:
         self._types: dict[str, CType] = {}
         self._read_types()
         self._kernels: dict[str, list[list[Declared]]] = {}
+        self._plain: dict[str, list[list[Declared]]] = {}  # those whose names in the code may not be mangled
         self._read_kernels()
 
     def parameters(self, kernel: str, sizes: Sequence[int]) -> list[Declared] | None:
@@ -88,7 +89,7 @@ class Declarations:
         sizes   the sizes of its parameters in bytes
         """
         types = parameters(kernel)
-        found = self._kernels.get(base_name(kernel), [])
+        found = self._plain.get(kernel, []) if types is None else self._kernels.get(base_name(kernel), [])
         fitting = [each for each in found if len(each) == len(sizes) and all(map(_fits, each, sizes))]
         if types is not None:
             fitting = [each for each in fitting if all(map(_agree, (type for _, type in each), types))]
@@ -213,10 +214,27 @@ class Declarations:
 
     def _read_kernels(self) -> None:
         starts = [at for at, token in enumerate(self._tokens) if token == "__global__"]
-        for start, end in zip(starts, [*starts[1:], len(self._tokens)]):
-            self._read_kernel(self._tokens[start:end])
+        for start, end, is_plain in zip(starts, [*starts[1:], len(self._tokens)], self._linkage()):
+            self._read_kernel(self._tokens[start:end], is_plain)
 
-    def _read_kernel(self, tokens: list[str]) -> None:
+    def _linkage(self) -> Iterator[bool]:
+        """Yield for each __global__ whether the name may stay unmangled: with extern "C", or outside of all scopes."""
+        scopes = [""]  # the linkage of what is declared in each that is open; "": not said, and in none
+        linkage = last = ""  # that of the declaration that is being read, if it has its own
+        for token in self._tokens:
+            if token == "__global__":
+                yield (linkage or scopes[-1]) in ("", '"C"')
+            elif token in ('"C"', '"C++"') and last == "extern":
+                linkage = token
+            elif token == "{":
+                scopes.append(linkage or scopes[-1] or '"C++"')
+            elif token == "}" and len(scopes) > 1:
+                scopes.pop()
+            if token in ("{", "}", ";"):
+                linkage = ""
+            last = token
+
+    def _read_kernel(self, tokens: list[str], is_plain: bool) -> None:
         """Read the head of a kernel; shape: tokens: from its __global__ to the next one."""
         at = 1
         while at < len(tokens) and tokens[at] not in (";", "{", "}"):
@@ -230,7 +248,8 @@ class Declarations:
                         read = []
                     else:
                         read = [self._declared(each) for each in given]
-                    self._kernels.setdefault(before, []).append(read)
+                    for known in (self._kernels, self._plain) if is_plain else (self._kernels,):
+                        known.setdefault(before, []).append(read)
                     return
                 else:
                     return

@@ -281,6 +281,36 @@ def test_macros_that_stand_for_too_many_tokens_are_given_up(monkeypatch: pytest.
     assert of_source(text, sizes=[8]) == ["float *x"] and of_source(text, "l", sizes=[8]) is None
 
 
+@pytest.mark.parametrize(
+    "around, is_found",
+    [
+        ("namespace a { %s }", False),
+        ("struct A { int n; }; namespace { %s }", False),
+        ('extern "C" { void f(); } namespace a::b { %s }', False),
+        ('namespace a { extern "C++" { %s } }', False),
+        ('extern "C" { extern "C++" %s }', False),
+        ('extern "C" { extern "C++" { %s } }', False),
+        ("struct A { static %s };", False),
+        ('namespace a { extern "C" { int n; } %s }', False),
+        ('namespace a { extern "C" void f(); %s }', False),
+        ("%s", True),
+        ("namespace a { void f() { { } } } %s", True),
+        ("} %s", True),
+        ('extern "C" %s', True),
+        ('namespace a { extern "C" %s }', True),
+        ('namespace a { extern "C" { %s } }', True),
+        ('extern "C" { namespace a { %s } }', True),
+        ('#ifdef __cplusplus\nextern "C" {\n#endif\n%s\n#ifdef __cplusplus\n}\n#endif', True),
+    ],
+)
+def test_a_kernel_in_a_scope_has_a_mangled_name(around: str, is_found: bool) -> None:
+    """Another kernel of its name, whose declaration is not understood, got its types: it wrote to read-only memory."""
+    text = around % "__global__ void k(const float *x) {}"
+    hidden = '\nextern "C" __global__ void (k)(float *x) {}'
+    assert of_source(text + hidden) == (["const float *x"] if is_found else None)
+    assert of_source(text, "_ZN1a1kEPKf", [8]) == ["const float *x"]
+
+
 def test_two_declarations_that_differ_say_nothing() -> None:
     text = "#ifdef A\n__global__ void k(float *x) {}\n#else\n__global__ void k(double *x) {}\n#endif"
     assert of_source(text, sizes=[8]) is None

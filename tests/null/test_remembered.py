@@ -21,7 +21,7 @@ REGISTERS = {
     "__init__": "_LEFT_OUT",
     "arrays.arrow_export": "_kept _structs _callbacks",
     "arrays.exchange_table": "_kept",
-    "compiler.declarations": "Declarations._types Declarations._kernels",
+    "compiler.declarations": "Declarations._types Declarations._kernels Declarations._plain",
     "compiler.linking": "_loaded",
     "compiler.nvjitlink": "_queues",
     "compiler.program": "_remembered _loaded",
