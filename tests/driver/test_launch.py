@@ -555,6 +555,30 @@ def test_numbers_that_struct_refuses_are_refused_with_their_parameter(device):
         device.synchronize()
 
 
+@pytest.mark.parametrize("number", [199, 200])  # and one for the output
+def test_the_text_for_many_parameters_is_short(device, number):
+    """Python needed 1 ms and 30 KB for each of them, of which a kernel may have 30,000."""
+    with device.load(kernels.echo(*[".u32"] * number)) as loaded, device.allocate(16 * number + 16) as out:
+        launch = loaded["echo"].configure(grid=1, block=1)
+        packing = launch._prepared.packing
+        text = written.text_for("echo", packing.names, packing.slots)
+        assert ("slot_" in text) == (number < 200) and (len(text) < 40 * number) == (number == 200)
+        numbers = [at * 7919 for at in range(number)]
+        launch(out, *numbers)
+        assert out.view("uint32")[: 4 * number : 4].tolist() == numbers
+        for wrong in (numbers[:-1], [*numbers, 1], [1.5], []):
+            with pytest.raises(TypeError, match=rf"echo.. takes {number + 1} arguments"):
+                launch(out, *wrong)
+        with pytest.raises(ValueError, match=rf"'p{number - 1}' .* does not fit"):
+            launch(out, *numbers[:-1], 1 << 32)
+        closed = device.allocate(16)
+        closed.close()
+        with pytest.raises(errors.Closed, match="kernel echo: parameter 'out'"):
+            launch(closed, *numbers)
+        launch(rawcuda.In(out.view("uint32")), *reversed(numbers))
+        assert out.view("uint32")[: 4 * number : 4].tolist() == numbers[::-1]
+
+
 NAMES = ["n", "self", "class", "None", "argument_2", "n", "x y", "é", "__x", "table_1", "kept", "a" * 200, "", "print"]
 
 
