@@ -1081,6 +1081,27 @@ def test_options_of_a_kernel_node_that_a_graph_did_not_add(device, word, made, o
         graph.close()
 
 
+@pytest.mark.parametrize("name", ["cluster", "cluster_dimension"])
+def test_options_that_are_not_given_stay(device, graph, word, name):
+    """They counted as removed, which is refused."""
+    if not device.attribute("CLUSTER_LAUNCH"):
+        pytest.skip("the device has no clusters")
+    with device.load(graph_kernels.CLUSTER) as loaded:
+        node = graph.kernel(loaded["cluster"], word, grid=2, block=1, cluster=2, priority=-1)
+        with graph.instantiate() as executable:
+            node.update(word, grid=4)
+            executable[node].update(word, grid=8)
+            for each in (graph, executable):
+                word.fill(0)
+                run(each, device)
+                assert word.tolist() == [2]
+            with pytest.raises(ValueError, match="cannot be changed in an executable graph"):
+                executable[node].update(word, **{name: 4}, grid=4)
+        node.update(word, **{name: 4})
+        run(graph, device)
+        assert word.tolist() == [4]
+
+
 def test_new_arguments_are_those_of_the_kernel_of_the_executable_graph(device, graph, step, word):
     """Its node and that of the graph may have different kernels."""
     if not device.attribute("CLUSTER_LAUNCH"):

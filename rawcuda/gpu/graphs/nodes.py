@@ -154,8 +154,9 @@ class Node:
     def update(self, *args: object, **named: object) -> None:
         """Change what this node does; the arguments are those of the method that added it, without `after`.
 
-        A kernel node accepts new arguments alone, or a Launch and its arguments. The next launch of the graph uses the
-        change; an existing Executable does not.
+        A kernel node accepts new arguments alone, or a Launch and its arguments. With new arguments, `grid`, `block`
+        and the options that are not given stay as they are. The next launch of the graph uses the change; an existing
+        Executable does not.
 
         raises  TypeError  the node cannot be changed, or a wrong number or kind of arguments
         """
