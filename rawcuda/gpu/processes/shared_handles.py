@@ -121,11 +121,8 @@ class SharedHandle:
         try:
             made._offer = offer = server.publish(payload, descriptors, keeps)
             made._address, made._key = offer.server.address, offer.key
-            shared = of._primary.shared
-            for other in tuple(shared):
-                if other.settled:
-                    shared.pop(other, None)
-            shared[offer] = timeout
+            of._primary.shared[offer] = timeout
+            _forget_settled(of._primary.shared)
         except BaseException:
             server.withdraw(descriptors)
             raise
@@ -195,6 +192,12 @@ class SharedHandle:
     def __repr__(self) -> str:
         size = f" of {self.nbytes} bytes" if self.kind == "memory" else ""
         return f"<SharedHandle: {self.kind}{size} of process {self.pid}{', closed' if self.closed else ''}>"
+
+
+def _forget_settled(shared: dict[Any, float]) -> None:
+    for offer in tuple(shared):
+        if offer.settled:
+            shared.pop(offer, None)
 
 
 def _checksum(data: bytes) -> int:
