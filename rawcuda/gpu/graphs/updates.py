@@ -69,13 +69,7 @@ def _read(node: Node, given: Given | None, args: tuple[object, ...], named: dict
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
             if named:
-                from ..kernels.options import ALIASES
-
-                now = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
-                now.update(launch.attributes)
-                for name in named:
-                    now.pop(ALIASES.get(name, name), None)
-                named = {**now, **named}
+                named = launch.configuration_with(named)
         return node_parameters.kernel(graph, *args, **named)
     read = _READERS.get(node.kind)
     if read is None:

@@ -82,7 +82,7 @@ from .parameters import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from inspect import Signature
     from typing import Any, Callable, NoReturn
 
@@ -719,6 +719,16 @@ class Launch(_Callable):
     def attributes(self) -> dict[str, Any]:
         """Return the options of this launch besides grid, block, shared memory and stream: {"priority": -1}."""
         return self._prepared.options()
+
+    def configuration_with(self, changes: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments of configure() that made this launch, except the stream; `changes` replace some."""
+        from .options import ALIASES
+
+        made: dict[str, object] = {"grid": self.grid, "block": self.block, "shared_bytes": self.shared_bytes}
+        made.update(self.attributes)
+        for name in changes:
+            made.pop(ALIASES.get(name, name), None)
+        return {**made, **changes}
 
     def pack_for_graph(self, arguments: Sequence[object]) -> Packed:
         """Check and pack arguments for a node of a graph, which the driver reads when the node is added.
