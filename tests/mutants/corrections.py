@@ -8462,6 +8462,81 @@ CORRECTIONS = [
         new="ref(type_, lambda _, table=table: table.pop(number, None))",
         test="null/test_view_numpy.py::test_no_python_code_runs_when_a_type_is_forgotten",
     ),
+    Correction(
+        "an eighth attack",
+        "reset() frees what other processes have open",
+        "gpu/devices/resetting.py",
+        old="        _end_sharing(primary)\n    #",
+        new="    #",
+        test="driver/test_sharing.py::test_a_reset_of_the_owner_ends_the_sharing_first",
+    ),
+    Correction(
+        "an eighth attack",
+        "a reset() that is refused ends the sharing",
+        "gpu/devices/resetting.py",
+        old="            _refuse_used(primary)  # before anything is ended",
+        new="            pass",
+        test="driver/test_sharing.py::test_a_reset_that_is_refused_ends_no_sharing",
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy node takes freed page-locked memory for pageable memory",
+        "emulator/entries/graphs/operations.py",
+        old="            if not found.alive and machine.space.find(address) is None:",
+        new="            if False:",
+        test="emulator/test_graph_nodes.py::"
+        "test_a_copy_does_not_take_freed_page_locked_memory_for_pageable_memory[eager0-source-host]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy node of memory that is registered no longer is refused",
+        "emulator/entries/graphs/operations.py",
+        old=' != "registered"',
+        new=' != ""',
+        test="emulator/test_graph_nodes.py::"
+        "test_a_copy_of_memory_that_is_registered_no_longer_is_one_of_pageable_memory[eager0]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a kernel has the types of another in a namespace",
+        "compiler/declarations.py",
+        old="self._plain.get(kernel, []) if types is None else ",
+        new="",
+        test="null/test_kernel_types.py::test_a_kernel_in_a_scope_has_a_mangled_name[namespace a { %s }-False]",
+    ),
+    Correction(
+        "an eighth attack",
+        'a kernel in extern "C" and a namespace has no types',
+        "compiler/declarations.py",
+        old="scopes.append(linkage or scopes[-1] or '\"C++\"')",
+        new="scopes.append(linkage or '\"C++\"')",
+        test="null/test_kernel_types.py::"
+        'test_a_kernel_in_a_scope_has_a_mangled_name[extern "C" { namespace a { %s } }-True]',
+    ),
+    Correction(
+        "an eighth attack",
+        "the text for thousands of parameters takes half a minute",
+        "gpu/kernels/launch.py",
+        old="_MOST_INLINE = 200",
+        new="_MOST_INLINE = 40_000",
+        test="driver/test_launch.py::test_the_text_for_many_parameters_is_short[200]",
+    ),
+    Correction(
+        "an eighth attack",
+        "a new grid of a kernel node drops its options",
+        "gpu/kernels/launch.py",
+        old="        made.update(self.attributes)\n",
+        new="",
+        test="driver/test_graph_updates.py::test_options_that_are_not_given_stay[cluster]",
+    ),
+    Correction(
+        "an eighth attack",
+        "another name of an option of a kernel node counts as a second one",
+        "gpu/kernels/launch.py",
+        old="made.pop(ALIASES.get(name, name), None)",
+        new="made.pop(name, None)",
+        test="driver/test_graph_updates.py::test_options_that_are_not_given_stay[cluster_dimension]",
+    ),
 ]
 
 

@@ -30,7 +30,7 @@ REGISTERS = {
     "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK DType._c_format",
     "elements.scalars": "_tables",
     "gpu.core.context": "_contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
-    "PrimaryContext.events PrimaryContext.destroyed",
+    "PrimaryContext.events PrimaryContext.destroyed PrimaryContext.shared",
     "gpu.for_arrays": "_askers",
     "gpu.devices.device": "_known",
     "gpu.devices.peers": "_links _Link.users",
