@@ -185,6 +185,50 @@ def test_managed_memory_without_concurrent_access(python: Python, used: str) -> 
     assert result.stdout.splitlines() == ["0", "2 2", "1 ('RuntimeWarning', True)"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")
+def test_managed_memory_while_another_device_works(python: Python) -> None:
+    """Without concurrent access, the host waits for the work of every device, also for that of other software."""
+    code = """
+        import ctypes
+        from tests.subject import module, rawcuda
+        one, two = rawcuda.devices()
+        memory, other, stream = one.allocate(64, kind="managed").fill(3), two.allocate(64), two.stream()
+        other.fill(1, stream=stream)
+        print(ctypes.string_at(memory.view().__array_interface__["data"][0], 1)[0])
+        driver, types = module("driver").current(), module("headers.cuda_h")
+        made, theirs, place = types.CUcontext(), types.CUstream(), types.CUdeviceptr()
+        del other, stream
+        two.close()
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(made), 1)
+        driver.cuCtxPushCurrent_v2(made)
+        driver.cuStreamCreate(ctypes.byref(theirs), 1)
+        driver.cuMemAlloc_v2(ctypes.byref(place), 64)
+        driver.cuMemsetD8Async(place, 1, 64, theirs)
+        print(ctypes.string_at(memory.view().__array_interface__["data"][0], 1)[0])
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0,devices=2"}
+    assert python(code, env=env, check=True).stdout.split() == ["3", "3"]
+
+
+def test_managed_memory_after_an_error_of_another_device(python: Python) -> None:
+    """The work that the error has ended is not pending."""
+    code = """
+        from tests.subject import rawcuda
+        one, two = rawcuda.devices()
+        memory = one.allocate(64, kind="managed").fill(3)
+        two.load(".version 6.0\\n.target sm_50\\n.address_size 64\\n.visible .entry fails() { trap; }")["fails"].launch(
+            grid=1, block=1
+        )
+        print(memory.view().__array_interface__["shape"], flush=True)
+        try:
+            two.synchronize()
+        except rawcuda.ContextLost:
+            print("lost")
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0,devices=2"}
+    assert python(code, env=env, check=True).stdout.split("\n") == ["(64,)", "lost", ""]
+
+
 def test_prefetches_and_advice_without_concurrent_access() -> None:
     """Advice about a device needs concurrent access of that device, and a prefetch of that of its stream, too."""
     client = Client(cma=False)

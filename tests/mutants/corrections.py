@@ -3954,8 +3954,8 @@ CORRECTIONS = [
         "real drivers 7",
         "the host uses managed memory while work is pending on a device without concurrent access",
         "gpu/memory/ordering.py",
-        old='    primary.open()\n    finish_context(primary, "host access to managed memory")',
-        new="    primary.open()",
+        old="    for other in active_contexts():\n        error = _finish_held(other,",
+        new="    for other in ():\n        error = _finish_held(other,",
         test="emulator/test_devices.py::test_managed_memory_without_concurrent_access[bytes(view.memoryview())[0]]",
     ),
     Correction(
@@ -8536,6 +8536,30 @@ CORRECTIONS = [
         old="made.pop(ALIASES.get(name, name), None)",
         new="made.pop(name, None)",
         test="driver/test_graph_updates.py::test_options_that_are_not_given_stay[cluster_dimension]",
+    ),
+    Correction(
+        "an eighth attack",
+        "without concurrent access, managed memory is given to the host while another device works",
+        "gpu/memory/ordering.py",
+        old="    for other in active_contexts():\n        error = _finish_held(other,",
+        new="    for other in [primary]:\n        error = _finish_held(other,",
+        test="emulator/test_devices.py::test_managed_memory_while_another_device_works",
+    ),
+    Correction(
+        "an eighth attack",
+        "without concurrent access, an error of one device refuses managed memory of another one",
+        "gpu/memory/ordering.py",
+        old="error is not None and (other is primary or not isinstance(error, ContextLost))",
+        new="error is not None",
+        test="emulator/test_devices.py::test_managed_memory_after_an_error_of_another_device",
+    ),
+    Correction(
+        "an eighth attack",
+        "without concurrent access, managed memory is given to the host while other software works on another device",
+        "gpu/memory/ordering.py",
+        old="    for other in active_contexts():\n        error = _finish_held(other,",
+        new="    for other in held_contexts():\n        error = _finish_held(other,",
+        test="emulator/test_devices.py::test_managed_memory_while_another_device_works",
     ),
 ]
 

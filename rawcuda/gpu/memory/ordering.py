@@ -19,7 +19,15 @@ from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving, unless_inside
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
-from ..core.context import ANY_CALLS, FOREIGN, PrimaryContext, context_of, held_contexts, some_context
+from ..core.context import (
+    ANY_CALLS,
+    FOREIGN,
+    PrimaryContext,
+    active_contexts,
+    context_of,
+    held_contexts,
+    some_context,
+)
 from ..core.handles import destroying
 from ..core.points import (
     REACHED,
@@ -143,11 +151,11 @@ def synchronize_contexts() -> None:
         raise errors[0]
 
 
-def _finish_held(primary: PrimaryContext) -> CudaError | None:
+def _finish_held(primary: PrimaryContext, what: str = "synchronize()") -> CudaError | None:
     """Wait for all work of a context, which stays open meanwhile, and return the error that this raises."""
     primary.hold(user := object())
     try:
-        finish_context(primary, "synchronize()")
+        finish_context(primary, what)
         return None
     except CudaError as error:
         return error
@@ -524,7 +532,7 @@ def wait_on_host(view: Description) -> None:
 
     Managed memory of a device without concurrent access may be used by the host only while no work at all is pending.
 
-    calls   cuStreamSynchronize, cuCtxSynchronize, cuDeviceGetAttribute
+    calls   cuStreamSynchronize, cuCtxSynchronize, cuDeviceGetAttribute, cuDevicePrimaryCtxGetState
     """
     if not driver.is_loaded():
         return
@@ -532,7 +540,7 @@ def wait_on_host(view: Description) -> None:
     if device is not None and device[0] == "cuda_managed":
         ordinal = device[1] or 0
         if not gpu.Device(ordinal).attribute("CONCURRENT_MANAGED_ACCESS"):
-            _finish_device(context_of(ordinal))
+            _finish_devices(context_of(ordinal))
             return
     finish(view)
 
@@ -602,10 +610,13 @@ def finish_given(stream: object, *things: Any) -> None:
 _told: list[int] = []  # the devices about which the user was told
 
 
-def _finish_device(primary: PrimaryContext) -> None:
-    """Wait for all work of a device before the host uses its managed memory, and tell the user once.
+def _finish_devices(primary: PrimaryContext) -> None:
+    """Wait for all work of every device before the host uses managed memory of one of them, and tell the user once.
 
-    calls   cuCtxSynchronize
+    Work of other software counts, too. What an error has ended on another device is not pending.
+
+    calls   cuCtxSynchronize, cuDevicePrimaryCtxGetState
+    source  CUDA Programming Guide, "Unified Memory": no access of the CPU to any managed memory while any GPU is active
     """
     if primary.ordinal not in _told:
         import warnings
@@ -619,4 +630,7 @@ def _finish_device(primary: PrimaryContext) -> None:
             stacklevel=2,
         )
     primary.open()
-    finish_context(primary, "host access to managed memory")
+    for other in active_contexts():
+        error = _finish_held(other, "host access to managed memory")
+        if error is not None and (other is primary or not isinstance(error, ContextLost)):
+            raise error
