@@ -54,7 +54,8 @@ VARIABLES = ("NV_NVVM_VERSION", "LLVM_OVERRIDE_PRODUCER")  # which the compilers
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
 _ARCHITECTURE = ("--gpu-architecture", "-arch")
-# Options whose value may be the next argument: as the last one, they would take an option that we add as their value.
+# Options whose value may be the next argument: the last one would take an option that we add as its value. NVRTC takes
+# an empty folder for the current one.
 _WITH_VALUE = frozenset(
     "-I --include-path -isystem --system-include -D --define-macro -U --undefine-macro -include --pre-include "
     "-maxrregcount --maxrregcount -std --std -Xptxas --ptxas-options -Xcompiler --compiler-options -o".split()
@@ -255,12 +256,14 @@ def read_target(target: Any) -> Target:
 def given_target(options: tuple[str, ...]) -> tuple[Target | None, tuple[str, ...]]:
     """Return the architecture among the options, and the other options, without blanks at their ends, as in NVRTC.
 
-    raises  ValueError  the last option has no value
+    raises  ValueError  an option has no value, or an empty one
     """
     options = tuple(option.strip(BLANKS) for option in options)
     found, rest, waiting = None, [], iter(options)
-    if options and options[-1] in _WITH_VALUE | {*_ARCHITECTURE}:
-        raise ValueError(f"options: the last one, {options[-1]!r}, has no value")
+    for option, following in zip(options, (*options[1:], "")):
+        word, equals, value = option.partition("=")
+        if (word in _WITH_VALUE or word in _ARCHITECTURE) and not (value if equals else following):
+            raise ValueError(f"options: {option!r} has no value")
     for option in waiting:
         word, equals, value = option.partition("=")
         if word in _ARCHITECTURE:

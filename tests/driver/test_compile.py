@@ -550,8 +550,21 @@ def test_an_unknown_option(build: Build) -> None:
 @pytest.mark.parametrize("option", ["-I", "-D", "-arch", "--gpu-architecture", "--include-path"])
 def test_an_option_without_its_value(build: Build, option: str) -> None:
     """It would take the next one for it, which is the target."""
-    with pytest.raises(ValueError, match=f"the last one, '{option}', has no value"):
+    with pytest.raises(ValueError, match=f"options: '{option}' has no value"):
         build(FILL, options=["-DVALUE=1", option])
+
+
+@pytest.mark.parametrize("option", ["-I", "--include-path", "-isystem", "-include", "-arch"])
+def test_an_option_with_an_empty_value(
+    build: Build, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NVRTC takes an empty folder for the current one, which is never searched."""
+    (tmp_path / "planted.h").write_text("#define VALUE 1\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for empty in ([f"{option}="], [f"{option}= "], [option, ""], [option, " "]):
+        for options in (empty, [*empty, "-DOTHER"]):
+            with pytest.raises(ValueError, match=f"options: '{option}=?' has no value"):
+                build('#include "planted.h"\n' + FILL, options=options)
 
 
 def test_a_byte_order_mark_and_other_line_ends(device: Any, build: Build, tmp_path: Path) -> None:

@@ -8561,6 +8561,14 @@ CORRECTIONS = [
         new="    for other in held_contexts():\n        error = _finish_held(other,",
         test="emulator/test_devices.py::test_managed_memory_while_another_device_works",
     ),
+    Correction(
+        "an eighth attack",
+        "NVRTC searches the current folder for an option with an empty folder",
+        "compiler/request.py",
+        old="not (value if equals else following)",
+        new="not (equals or following)",
+        test="driver/test_compile.py::test_an_option_with_an_empty_value[-I]",
+    ),
 ]
 
 
