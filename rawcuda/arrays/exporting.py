@@ -111,6 +111,8 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     try:
         template = _templates.answers[key]
     except KeyError:
+        template = None
+    if template is None:  # (a refusal would be shown below the KeyError)
         device, flags = other or (dlpack_device(view), 0)
         template = _template(view, device, max_version, versioned, flags)
         _templates.keep(key, template)

@@ -130,9 +130,10 @@ def places_at(address: int) -> tuple[Place, Place]:
     calls   cuPointerGetAttributes
     """
     try:
-        cell, words, call = entry = _askers.pop()
+        entry = _askers.pop()
     except IndexError:  # other threads use all of them
-        cell, words, call = entry = _asker()
+        entry = None
+    cell, words, call = entry = entry or _asker()  # (an error would be shown below the IndexError)
     cell.value = address
     call()
     answer = words.raw

@@ -73,17 +73,20 @@ def describe_tensor(
     else:
         data, what, shape, strides, offset = _read_plain(window, address)
     try:
-        apart, together, known, work_out, separately = kinds.answers[(flags, what) if flags else what]
+        learned = kinds.answers[(flags, what) if flags else what]
     except KeyError:
-        apart, together, known, work_out, separately = learn(kinds, flags, what, strides - shape)
+        learned = None
+    # (a refusal would be shown below the KeyError)
+    apart, together, known, work_out, separately = learned or learn(kinds, flags, what, strides - shape)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
         seen = together(window, shape)
     else:
         seen = separately(shape, strides)
     try:
-        shape_, steps, dtype, where, low, high = known.answers[seen]
+        worked_out = known.answers[seen]
     except KeyError:
-        shape_, steps, dtype, where, low, high = work_out(seen)
+        worked_out = None
+    shape_, steps, dtype, where, low, high = worked_out or work_out(seen)
     begin, data = data, data + offset
     if not low <= data <= high or not begin and low:
         raise _misplaced(_protocol_of(kinds), begin, offset, shape_, steps)

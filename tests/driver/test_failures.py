@@ -250,6 +250,8 @@ def attack(name):
             if error is not None:
                 assert isinstance(error, (rawcuda.CudaError, rawcuda.ProtocolError)), (code, number, repr(error))
                 assert getattr(error, "code", code) == code, (code, number, repr(error))
+                above = None if error.__suppress_context__ else error.__context__
+                assert not isinstance(above, LookupError), (code, number, error)  # it was shown above the error
             went_through, error = error is None, None
             # Where a release fails, nobody can release the handle. It raises no error.
             more = went_through + went_through * DEPENDENT.get(name, 0)
@@ -271,6 +273,18 @@ def test_each_call_of_an_operation_fails_in_turn(name, python):
         timeout=300,
     )
     assert int(result.stdout) > 5 or name == "facts"
+
+
+@pytest.mark.parametrize("wait", ["stream", "point"])
+def test_an_error_of_a_new_event_is_shown_alone(device, library, wait):
+    """An event is made where none is left over; its error was shown below the IndexError of the look-up."""
+    with device.stream() as stream, device.stream() as other:
+        spare, device._primary.pool[:] = list(device._primary.pool), []
+        library.fail("cuEventCreate", 1, 999)
+        with pytest.raises(rawcuda.CudaError) as caught:
+            stream.wait(other) if wait == "stream" else module("gpu.core.points").end_now(device._primary, stream)
+        device._primary.pool.extend(spare)
+    assert caught.value.code == 999 and caught.value.__context__ is None
 
 
 def test_the_word_of_the_environment(python):

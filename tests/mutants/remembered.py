@@ -76,8 +76,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "BY_CAPSULE",
         "the strides",
         "protocols/tensor.py",
-        "where, low, high = known.answers[seen]",
-        "where, low, high = known.answers[seen[:1]]",
+        "worked_out = known.answers[seen]",
+        "worked_out = known.answers[seen[:1]]",
     ),
     (
         "readers",

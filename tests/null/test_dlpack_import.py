@@ -35,6 +35,7 @@ def refused(tensor, field, value=None, **keywords):
     error = caught.value
     assert (error.protocol, error.field) == ("dlpack", field) and isinstance(error, BufferError), error
     assert str(error).startswith("dlpack: ") and (value is None or str(value) in str(error)), error
+    assert not isinstance(error.__context__, LookupError)  # it would be shown above the refusal
     del caught, error
     gc.collect()
     assert tensor.freed == len(exporter.asked)  # each capsule that was made was dropped

@@ -254,6 +254,19 @@ def test_no_driver_lists_each_place_and_names_the_emulator(python):
     assert "2 ('/no/where/libcuda.so.1', 'the second') True" in result.stdout
 
 
+def test_an_error_of_a_view_without_a_driver_is_shown_alone(python):
+    result = python(
+        """
+        from tests.subject import rawcuda
+        class Exporter:
+            __cuda_array_interface__ = {"shape": (3,), "typestr": "<i4", "data": (4096, False), "version": 3}
+        rawcuda.view(Exporter())
+        """,
+        env={**NO_DRIVER, "RAWCUDA_DRIVER": "/no/where/libcuda.so.1"},
+    )
+    assert "DriverNotFound" in result.stderr and "another exception" not in result.stderr, result.stderr
+
+
 def test_an_absolute_path(python):
     result = python(
         """

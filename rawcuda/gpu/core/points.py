@@ -148,7 +148,8 @@ def take_event(primary: PrimaryContext) -> Event:
     try:
         return primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
     except IndexError:
-        return Event(primary)
+        pass
+    return Event(primary)  # (an error of the driver would be shown below the IndexError)
 
 
 class Point:

@@ -415,6 +415,8 @@ def order(home: PrimaryContext, source: int, primary: PrimaryContext, target: in
     try:
         event = home.pool.pop()  # (a call of take_event() in each wait takes 60 ns)
     except IndexError:
+        event = None
+    if event is None:  # (an error of the driver would be shown below the IndexError)
         event = take_event(home)
     # The driver stores the wait during the call, so the event can be reused afterwards.
     try:
