@@ -8617,6 +8617,14 @@ CORRECTIONS = [
         new="        worked_out = work_out(seen)\n",
         test="null/test_dlpack_import.py::test_1_26_validated_before_use[shape-changes3-None]",
     ),
+    Correction(
+        "close, reset and lists that lie",
+        "a variable of a module, or borrowed memory, stays open after the close() of its owner",
+        "gpu/core/leases.py",
+        old="                borrower._close()  #",
+        new="                pass  #",
+        test="driver/test_lenders.py::test_a_view_is_closed_with_the_owner_of_the_bytes[module-device-close]",
+    ),
 ]
 
 
