@@ -197,7 +197,9 @@ def test_no_python_code_runs_when_a_type_is_forgotten():
     gc.collect()
     sys.setprofile(was)
     assert choosing.__file__ not in ran  # (but functions of gc.callbacks may be)
-    assert not any(number in table for table in [choosing._types, *[each.answers for each in choosing.readers.values()]])
+    assert not any(
+        number in table for table in [choosing._types, *[each.answers for each in choosing.readers.values()]]
+    )
 
 
 def test_numpy_takes_ours():
