@@ -24,6 +24,25 @@ def other(device):
         yield made
 
 
+@pytest.mark.parametrize("when", ["now", "after a capture"])
+def test_a_library_waits_for_the_work_of_each_of_its_devices_before_it_is_unloaded(device, other, when):
+    """No documentation says that the driver does. A capture forbids the wait."""
+    library, calls = rawcuda.Library(kernels.ADD), []
+    library.module(device), library.module(other)
+    with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+        if when == "now":
+            library.close()
+        else:
+            x = device.empty(4, "uint32")
+            with device.stream() as stream, stream.capture():
+                x.fill(1, stream=stream)
+                library.close()
+                assert library.closed and "cuLibraryUnload" not in calls
+                calls.clear()
+            module("ownership").drain()
+    assert calls[: calls.index("cuLibraryUnload")].count("cuCtxSynchronize") == 2, calls
+
+
 def ordinal_of(address):
     value = ctypes.c_int(-1)
     which = rawcuda.cu.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

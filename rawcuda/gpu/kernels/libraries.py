@@ -14,13 +14,15 @@ from _weakref import ref
 from ctypes import byref
 
 from ... import driver
-from ...errors import CudaError, ForkedAfterInit, a_kind
+from ...errors import Closed, CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
+from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import facts
 from ...ownership import drain, dropped, invalidate
 from ..core.calls import relaxed
 from ..core.handles import AGAIN
 from ..core.leases import Lender
+from ..core.points import finish_context
 from . import image
 from .module import Logs, Module, loaded_with_logs, other_names, read_code
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from ..core.context import PrimaryContext
     from ..devices.device import Device
 
 __all__ = ["Library"]
@@ -38,20 +41,27 @@ __all__ = ["Library"]
 class _Loaded(ctypes.c_void_p):
     """The C memory that contains the handle of a library, and its release; see gpu/core/handles.py."""
 
-    __slots__ = ("driver", "keeps", "taken")
+    __slots__ = ("driver", "keeps", "taken", "used")
     __hash__ = object.__hash__
 
     driver: driver.Driver
+    used: set[PrimaryContext]  # in which the library has been asked for its module
     keeps: object  # the code and the logs, which the driver may use until the library is unloaded
     taken: LockType  # the lock that the one caller takes that unloads the library
 
     def release(self, late: bool) -> bool:
         """Unload the library without breaking a capture, unless that was done already; raise no error.
 
-        returns  False if memory is short, or a host function of other software forbids it: try again later
-        calls   cuLibraryUnload, cuThreadExchangeStreamCaptureMode
+        It waits for the work of the contexts first, as for MODULE of gpu/core/handles.py.
+
+        returns  False if memory is short, or a capture or a host function of other software forbids it: try again later
+        calls   cuCtxSynchronize, cuLibraryUnload, cuThreadExchangeStreamCaptureMode
         """
-        if not self.value or not self.taken.acquire(False):
+        if not self.value or self.taken.locked():
+            return True
+        if not late and not all(map(_finished, tuple(self.used))):  # (before the lock: an interrupt may end the wait)
+            return False
+        if not self.taken.acquire(False):
             return True
         invalidate()
         try:
@@ -70,6 +80,15 @@ class _Loaded(ctypes.c_void_p):
         return first
 
 
+def _finished(primary: PrimaryContext) -> bool:
+    """Wait for all work of a context, unless it has ended; return False if that is not possible now."""
+    try:
+        return primary._handle is None or finish_context(primary)
+    except (CudaError, Closed, ForkedAfterInit) as error:
+        primary.driver.unnoticed(error)
+        return getattr(error, "code", 0) not in (*AGAIN, STREAM_CAPTURE_UNSUPPORTED)
+
+
 @facts("info_log")
 class Library(Lender):
     """Code for all devices: `library.module(device)` is a Module, which is loaded once for each device.
@@ -83,7 +102,7 @@ class Library(Lender):
 
     code    as for Module: PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
-    calls   cuLibraryLoadData, cuLibraryUnload
+    calls   cuLibraryLoadData, cuCtxSynchronize, cuLibraryUnload
     raises  CompileFailed  PTX that does not compile: .log and .source
             Unsupported    PTX newer than the driver, a cubin for another architecture
             ValueError     truncated, or not code
@@ -112,7 +131,7 @@ class Library(Lender):
             self._own(0, _Nothing())
             return
         release = _Loaded()
-        release.driver, release.taken = loaded, allocate_lock()
+        release.driver, release.taken, release.used = loaded, allocate_lock(), set()
         release.keeps = self._data, self._logs
         self._own(None, release)  # from now on, the finalizer releases what an interrupted call leaves
 
@@ -150,6 +169,8 @@ class Library(Lender):
         if isinstance(self._release, _Nothing):
             return Module(device, self._data[:-1] if self._kind != "ptx" else self._data, names=self._names)
         handle, loaded = cuda_h.CUmodule(), device._primary.driver
+        if isinstance(self._release, _Loaded):
+            self._release.used.add(device._primary)
 
         def load(logs: Logs) -> None:  # the driver may compile only now
             with device.current(), relaxed(loaded):
