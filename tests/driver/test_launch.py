@@ -586,9 +586,8 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
     kinds = [".u8", ".u16", ".u32", ".u64", ".f32", ".f64", 3, 8]
     with device.load(kernels.echo(*kinds)) as loaded:
         slots = loaded["echo"].configure(grid=1, block=1)._prepared.packing.slots
-    known = set(
-        re.findall(r"[^\W\d]\w*", written._TEXT + written._PACKING + "Missing" + "".join(written._INLINE.values()))
-    )
+    texts = written._TEXT, written._PACKING, written._BY_VALUES, "Missing", *written._INLINE.values()
+    known = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):
             safe = written.safe_names(names)

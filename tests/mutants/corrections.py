@@ -7964,7 +7964,9 @@ CORRECTIONS = [
         "locate.py",
         old="        if not list(_safe([folder])):\n            raise",
         new="        if not list(_safe([folder])):\n            continue\n            raise",
-        test="null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[empty]",
+        test=(
+            "null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[empty]"
+        ),
     ),
     Correction(
         "an eighth attack",
@@ -8517,8 +8519,8 @@ CORRECTIONS = [
         "an eighth attack",
         "the text for thousands of parameters takes half a minute",
         "gpu/kernels/launch.py",
-        old="_MOST_INLINE = 200",
-        new="_MOST_INLINE = 40_000",
+        old="_MOST_VALUES = 200",
+        new="_MOST_VALUES = 40_000",
         test="driver/test_launch.py::test_the_text_for_many_parameters_is_short[200]",
     ),
     Correction(
@@ -8616,14 +8618,6 @@ CORRECTIONS = [
         old="        worked_out = None\n",
         new="        worked_out = work_out(seen)\n",
         test="null/test_dlpack_import.py::test_1_26_validated_before_use[shape-changes3-None]",
-    ),
-    Correction(
-        "close, reset and lists that lie",
-        "a variable of a module, or borrowed memory, stays open after the close() of its owner",
-        "gpu/core/leases.py",
-        old="                borrower._close()  #",
-        new="                pass  #",
-        test="driver/test_lenders.py::test_a_view_is_closed_with_the_owner_of_the_bytes[module-device-close]",
     ),
     Correction(
         "an eighth attack",

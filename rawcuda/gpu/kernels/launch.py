@@ -227,29 +227,22 @@ def make(prepared):
 """
 _PACKING = """\
         try:
-            pack_into(
-                storage,
-                0,
-{values}            )
-        except Unpackable:  # a number that does not fit, or a closed Memory
-            prepared.pack_by_tables(storage, kept{arguments})
+{values}\
         except Exception:  # of the argument that was refused, but a wrong number of them explains it better
             prepared.check_count({listed})
             raise
         if kept:  # code of an argument ran, which may have closed another one
             prepared.check_open(kept{arguments})
 """
-# Python needs 1 ms to compile the packing of one parameter, and a kernel may have more than 30,000 of them.
-_MOST_INLINE = 200
-_PACKING_OF_MANY = """\
-        try:
-            prepared.pack_by_tables(storage, kept{arguments})
-        except Exception:
-            prepared.check_count({listed})
-            raise
-        if kept:
-            prepared.check_open(kept{arguments})
-"""
+_BY_TABLES = "            prepared.pack_by_tables(storage, kept{arguments})\n"
+_BY_VALUES = f"""\
+            pack_into(
+                storage,
+                0,
+{{values}}            )
+        except Unpackable:  # a number that does not fit, or a closed Memory
+{_BY_TABLES}"""
+_MOST_VALUES = 200  # Python needs 1 ms to compile one, and a kernel may have more than 30,000 parameters
 # The usual arguments of each form of slot are packed inline. This saves 70 ns each against the table: 220 of 840 for
 # three Memory objects, 240 of 1,330 for four NumPy numbers, 190 of 800 for an array in In().
 _INLINE = {
@@ -312,8 +305,8 @@ def _function_name(kernel: str) -> str:
 def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
     """Return the text of the function for a signature: a kernel's name, safe names of its parameters, their slots."""
     values = []
-    is_inline = 0 < len(names) <= _MOST_INLINE
-    for number, (name, slot) in enumerate(zip(names, slots if is_inline else ())):
+    inline = slots if len(slots) <= _MOST_VALUES else ()
+    for number, (name, slot) in enumerate(zip(names, inline)):
         low, high = max(slot.low, -_NEAR), min(slot.high, _NEAR)
         bound = ""
         if slot.format[0] == "f":  # struct writes a number that is too large as infinity
@@ -326,13 +319,13 @@ def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
     unpacked = "".join([f"slot_{number}, " for number in range(len(names))])
     parameters = "".join([f"{name}=Missing, " for name in names])
     arguments = "".join([f", {name}" for name in names])
-    packing = _PACKING if is_inline else _PACKING_OF_MANY
+    packing = (_BY_VALUES if inline else _BY_TABLES).format(values="".join(values), arguments=arguments)
     return _TEXT.format(
         name=_function_name(kernel),
         parameters=f"{parameters}/, " if names else "",
         count=len(names),
-        slots=f"    {unpacked}= packing.slots\n" if is_inline else "",
-        packing=packing.format(values="".join(values), arguments=arguments, listed=arguments[2:]) if names else "",
+        slots=f"    {unpacked}= packing.slots\n" if inline else "",
+        packing=_PACKING.format(values=packing, arguments=arguments, listed=arguments[2:]) if names else "",
     )
 
 
@@ -366,7 +359,7 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
         "dropped": dropped,
     }
     scope["__name__"] = __name__
-    for number, slot in enumerate(slots if len(slots) <= _MOST_INLINE else ()):
+    for number, slot in enumerate(slots if len(slots) <= _MOST_VALUES else ()):
         table = table_for(slot)
         scope[f"table_{number}"], scope[f"choose_{number}"] = table.packers.answers.get, table.packer
         scope[f"plain_{number}"] = table.plain
