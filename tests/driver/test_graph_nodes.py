@@ -1252,7 +1252,7 @@ def test_a_finalizer_of_what_a_graph_used_may_wait_for_a_lock_whose_owner_launch
 
 
 @pytest.mark.parametrize("how", ["instantiate", "launch", "upload", "clone"])
-def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device, graph, word, step, how):
+def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device, graph, word, step, monkeypatch, how):
     """The release of page-locked memory lets go of its exporter, whose finalizer may wait for a lock."""
     held = []
 
@@ -1260,7 +1260,7 @@ def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device,
         def __del__(self):
             held.append(graph._lock._is_owned())
 
-    def recording():  # asked for with the lock
+    def recording(graph):  # asked for with the lock
         memory.clear()
 
     graph.kernel(step, word, 1)
@@ -1268,7 +1268,7 @@ def test_what_was_dropped_is_released_while_no_lock_of_the_graph_is_held(device,
     graph.kernel(step, word, 1)  # the next launch instantiates the graph again
     device.synchronize()
     memory = [device.register(Exporter(64))]
-    graph._recording = recording
+    monkeypatch.setattr(type(graph), "_recording", recording)
     made = getattr(graph, how)()
     device.synchronize()
     module("ownership").drain()

@@ -706,6 +706,33 @@ def test_captures_into_a_graph_that_fail(device, graph, step, word):
                 pass
 
 
+@pytest.mark.codes("cuStreamEndCapture returned 908")  # in the thread that closes
+@pytest.mark.parametrize("when", ["while the capture begins", "during the capture"])
+def test_another_thread_closes_the_graph_of_a_capture(device, graph, step, word, monkeypatch, when):
+    """It is destroyed afterwards, since the driver goes on to capture into it."""
+    recording, calls = module("gpu.graphs.recording"), []
+    closing = threading.Thread(target=graph.close)
+
+    def meanwhile():
+        closing.start()
+        time.sleep(0.05)
+
+    if when == "while the capture begins":
+        monkeypatch.setattr(recording, "_let_waits_end", meanwhile)
+    with device.stream() as stream, rawcuda.trace(lambda each: calls.append(getattr(each, "name", ""))):
+        with pytest.raises(errors.Closed, match="this Graph is closed"):
+            with stream.capture(into=graph):
+                if when == "during the capture":
+                    meanwhile()
+                closing.join()
+                word.fill(1, stream=stream)
+        assert [name for name in calls if name in ("cuStreamEndCapture", "cuGraphDestroy")][-2:] == [
+            "cuStreamEndCapture",
+            "cuGraphDestroy",
+        ]
+    assert calls.count("cuGraphDestroy") == 1 and "cuStreamBeginCaptureToGraph" in calls
+
+
 def test_a_launch_in_a_capture_becomes_a_child_graph(device, graph, step, word):
     graph.kernel(step, word, 1)
     with device.stream() as stream:

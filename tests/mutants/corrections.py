@@ -8641,6 +8641,16 @@ CORRECTIONS = [
             "[after a capture]"
         ),
     ),
+    Correction(
+        "an eighth reading",
+        "a capture begins into a graph that another thread has destroyed meanwhile",
+        "gpu/graphs/recording.py",
+        old="None, as_argument(len(nodes)))\n                capture",
+        new="None, as_argument(len(nodes)))\n            capture",
+        test=(
+            "driver/test_graph_updates.py::test_another_thread_closes_the_graph_of_a_capture[while the capture begins]"
+        ),
+    ),
 ]
 
 

@@ -255,8 +255,8 @@ class Recording:
                 capture.claim(graph._root._release)
                 graph._root._kept[object()] = capture.kept  # what is recorded, also before an exception, stays there
                 graph._changed()
-            begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
-            capture.begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p())
+                begin = (cuda_h.CUgraph(graph.handle), array, None, as_argument(len(nodes)))
+                capture.begin("cuStreamBeginCaptureToGraph", begin, ctypes.c_void_p())  # no other thread may close it
             return graph
         except BaseException:
             if capture.state != "new":  # otherwise it was refused, and may be tried again
