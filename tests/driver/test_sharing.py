@@ -222,6 +222,7 @@ def test_a_reset_of_the_owner_ends_the_sharing_first(worker, victim):
     own = rawcuda.devices()[0]
     memory, event = own.allocate(64), own.event(shareable=True)
     memory.fill(7)
+    own.synchronize()
     handle, point = memory.share(timeout=0.1), event.share(timeout=0.1)
     kept = own.allocate(64).share(timeout=0.1)  # its memory is closed, but another process opens it
     for name, shared in (("m", handle), ("k", kept)):
