@@ -43,6 +43,27 @@ def test_a_library_waits_for_the_work_of_each_of_its_devices_before_it_is_unload
     assert calls[: calls.index("cuLibraryUnload")].count("cuCtxSynchronize") == 2, calls
 
 
+@pytest.mark.parametrize("view", [lambda v: v, lambda v: v[::-3], lambda v: v.reshape(32, 32)[:, ::4]])
+def test_a_captured_fill_on_a_stream_of_another_device_names_the_remedy(device, other, view):
+    """The number of its calls is not the reason. A stream of the other device takes part, and fills."""
+    if not device.can_reach(other):
+        pytest.skip("these devices do not reach each other")
+    device.enable_peer_access(other)
+    x = other.empty(1024, "uint32").fill(0)
+    with device.stream() as stream, other.stream() as theirs, stream.capture() as graph:
+        with pytest.raises(rawcuda.InvalidUse, match=f"give a stream of device {other.ordinal} that waits"):
+            view(x).fill(7, stream=stream)
+        theirs.wait(stream)
+        x[:3].fill(7, stream=theirs)
+        stream.wait(theirs)
+    with device.stream() as stream:
+        graph.launch(stream)
+        stream.synchronize()
+    graph.close()
+    device.disable_peer_access(other)
+    assert x[:4].tolist() == [7, 7, 7, 0]
+
+
 def ordinal_of(address):
     value = ctypes.c_int(-1)
     which = rawcuda.cu.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

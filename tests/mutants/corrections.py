@@ -8651,6 +8651,16 @@ CORRECTIONS = [
             "driver/test_graph_updates.py::test_another_thread_closes_the_graph_of_a_capture[while the capture begins]"
         ),
     ),
+    Correction(
+        "an eighth attack",
+        "a captured fill on a stream of another device says that it needs too many calls",
+        "gpu/copies/device_copy.py",
+        old="    if home_of(stream, device) is not device:\n        return (\n",
+        new="    if home_of(stream, device) is not device:\n        return 'too many calls' or (\n",
+        test=(
+            "driver/test_two_devices.py::test_a_captured_fill_on_a_stream_of_another_device_names_the_remedy[<lambda>0]"
+        ),
+    ),
 ]
 
 

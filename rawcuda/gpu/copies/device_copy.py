@@ -321,13 +321,9 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     note(target, stream)  # as in _copy_pair
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
-        if not _fill_by_words(shape, strides, address, pattern, device, stream):
-            refuse_capture(
-                device,
-                stream,
-                f"a captured fill takes at most {_MOST_CALLS} calls; this one, of {layout.size(shape)} separate "
-                f"elements of {len(pattern)} bytes, needs more: add it with graph.fill()",
-            )
+        why_not = _fill_by_words(shape, strides, address, pattern, device, stream)
+        if why_not:
+            refuse_capture(device, stream, why_not)
             _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, stream)
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
@@ -338,8 +334,8 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
 
 def _fill_by_words(
     shape: Ints, strides: Ints, address: int, pattern: bytes, device: PrimaryContext, stream: Any
-) -> bool:
-    """Fill with a call for each word of an element and each row of elements; tell whether these are few calls.
+) -> str:
+    """Fill with a call for each word of an element and each row of elements; return "", or why that is not possible.
 
     calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
     """
@@ -349,9 +345,18 @@ def _fill_by_words(
     else:
         pitch = size
     width = next(n for n in (4, 2, 1) if not any(number % n for number in (size, address, pitch, *strides)))
-    is_few = size // width * layout.size(shape[:-1]) <= _MOST_CALLS
-    if not is_few or not size <= pitch <= LARGEST_PITCH or home_of(stream, device) is not device:
-        return False
+    if home_of(stream, device) is not device:
+        return (
+            "a captured fill is done by a stream of the device of the memory: give a stream of device "
+            f"{device.ordinal} that waits for the captured one, and let that wait for it afterwards"
+        )
+    if not size <= pitch <= LARGEST_PITCH:
+        return f"a captured fill takes no elements that are {pitch} bytes apart: add it with graph.fill()"
+    if size // width * layout.size(shape[:-1]) > _MOST_CALLS:
+        return (
+            f"a captured fill takes at most {_MOST_CALLS} calls; this one, of {layout.size(shape)} separate elements "
+            f"of {size} bytes, needs more: add it with graph.fill()"
+        )
     calls, queue = device.calls, queue_of(stream)
     fill = getattr(calls, FILLS_OF_ROWS[width])
     for row in product(*map(range, shape[:-1])):
@@ -359,7 +364,7 @@ def _fill_by_words(
         for at in range(0, size, width):
             word = int.from_bytes(pattern[at : at + width], byteorder)
             fill(*map(as_argument, (first + at, pitch, word, 1, columns)), queue)
-    return True
+    return ""
 
 
 _MOST_CALLS = 64
