@@ -142,7 +142,7 @@ def synchronize_contexts() -> None:
     """Wait until every device has completed all work that this package queued, also after an error of one of them.
 
     calls   cuCtxSynchronize
-    raises  the first of these errors
+    raises  CudaError  the first of these errors
     """
     errors = [error for error in map(_finish_held, held_contexts()) if error is not None]
     if retained:
