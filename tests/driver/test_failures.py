@@ -275,18 +275,6 @@ def test_each_call_of_an_operation_fails_in_turn(name, python):
     assert int(result.stdout) > 5 or name == "facts"
 
 
-@pytest.mark.parametrize("wait", ["stream", "point"])
-def test_an_error_of_a_new_event_is_shown_alone(device, library, wait):
-    """An event is made where none is left over; its error was shown below the IndexError of the look-up."""
-    with device.stream() as stream, device.stream() as other:
-        spare, device._primary.pool[:] = list(device._primary.pool), []
-        library.fail("cuEventCreate", 1, 999)
-        with pytest.raises(rawcuda.CudaError) as caught:
-            stream.wait(other) if wait == "stream" else module("gpu.core.points").end_now(device._primary, stream)
-        device._primary.pool.extend(spare)
-    assert caught.value.code == 999 and caught.value.__context__ is None
-
-
 def test_the_word_of_the_environment(python):
     script = """
         from tests.subject import rawcuda

@@ -446,3 +446,21 @@ def test_what_was_written_before_detach_is_waited_for_in_a_capture(device):
     assert set(target.tolist()) == {8}
     with device.current():
         rawcuda.cu.cuStreamDestroy_v2(rawcuda.cu.CUstream(handle))
+
+
+@pytest.mark.parametrize("wait", ["stream", "point"])
+def test_an_error_of_a_new_event_is_shown_alone(device, monkeypatch, wait):
+    """An event is made where none is left over; its error was shown below the IndexError of the look-up."""
+    primary, refused = device._primary, rawcuda.CudaError("refused", code=999)
+
+    def refuse(*arguments):
+        raise refused
+
+    with device.stream() as stream, device.stream() as other:
+        spare, primary.pool[:] = list(primary.pool), []
+        monkeypatch.setitem(primary.calls.__dict__, "cuEventCreate", refuse)
+        with pytest.raises(rawcuda.CudaError) as caught:
+            stream.wait(other) if wait == "stream" else module("gpu.core.points").end_now(primary, stream)
+        monkeypatch.undo()
+        primary.pool.extend(spare)
+    assert caught.value is refused and refused.__context__ is None

@@ -8577,7 +8577,7 @@ CORRECTIONS = [
         "gpu/core/points.py",
         old="    except IndexError:\n        pass\n    return Event(primary)",
         new="    except IndexError:\n        return Event(primary)",
-        test="driver/test_failures.py::test_an_error_of_a_new_event_is_shown_alone[point]",
+        test="driver/test_stream.py::test_an_error_of_a_new_event_is_shown_alone[point]",
     ),
     Correction(
         "an eighth attack",
@@ -8585,7 +8585,7 @@ CORRECTIONS = [
         "gpu/core/stream_arguments.py",
         old="    except IndexError:\n        event = None\n",
         new="    except IndexError:\n        event = take_event(home)\n",
-        test="driver/test_failures.py::test_an_error_of_a_new_event_is_shown_alone[stream]",
+        test="driver/test_stream.py::test_an_error_of_a_new_event_is_shown_alone[stream]",
     ),
     Correction(
         "an eighth attack",
