@@ -120,8 +120,9 @@ class Side:
     run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
     address   of the first element; `end` is address + form.nbytes
     argument  the address as a prepared argument
-    ours      whether it is our own memory, whose close() waits for pending work; other memory must be retained until
-              work that uses it is done, and its label is checked each time
+    ours      whether it is a Memory or of one; the label of other memory is checked each time
+    waits     whether it is our own memory, whose close() waits for pending work; other memory, also what a Memory
+              borrows from another library, must be retained until work that uses it is done
     memory    for a view of our own memory, the Memory; else None
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
@@ -129,7 +130,7 @@ class Side:
     """
 
     __slots__ = (
-        "form", "run", "target", "address", "argument", "end", "ours", "memory", "primary", "kind", "readonly",
+        "form", "run", "target", "address", "argument", "end", "ours", "waits", "memory", "primary", "kind", "readonly",
     )  # fmt: skip
 
     form: Form
@@ -139,6 +140,7 @@ class Side:
     argument: Any
     end: int
     ours: bool
+    waits: bool
     memory: Any
     primary: Any
     kind: str
@@ -157,6 +159,7 @@ def examine(thing: Any) -> Side:
         where, owner, dtype = thing._place, thing._owner, thing._dtype
         shape, strides = thing._shape, thing._strides
         made.kind, made.readonly, made.ours = where.kind, where.readonly, isinstance(owner, Bytes)
+        made.waits = made.ours and owner._close_waits()
         if made.ours:
             memory, primary, address = owner, owner._primary, thing._ptr
             if owner._keeps is not None or owner._handle is None:
@@ -171,7 +174,7 @@ def examine(thing: Any) -> Side:
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
         shape, strides, dtype = (thing.nbytes,), (1,), None
-        made.kind, made.readonly, made.ours = thing.kind, thing.readonly, True
+        made.kind, made.readonly, made.ours, made.waits = thing.kind, thing.readonly, True, thing._close_waits()
         primary, is_final, address = thing._primary, thing._keeps is None, thing.ptr  # raises Closed
     try:
         form = _forms.answers[shape, strides, id(dtype)]

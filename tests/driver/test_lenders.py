@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -275,3 +277,47 @@ def test_borrowers_that_are_equal_are_two(device: Any) -> None:
     assert [part.closed for part in parts] == [True, True]
     taken(device, "pinned")
     assert set(exported.tolist()) == {5}
+
+
+USES_OF_BORROWED = {
+    "copied from": lambda memory, out, stream: memory.copy_to(out, stream=stream),
+    "copied to": lambda memory, out, stream: memory.copy_from(out, stream=stream),
+    "a view is copied": lambda memory, out, stream: rawcuda.copy(out, memory.view(), stream=stream),
+    "copied with gaps": lambda memory, out, stream: rawcuda.copy(out[::3], memory.view()[::3], stream=stream),
+    "filled": lambda memory, out, stream: memory.fill(7, stream=stream),
+    "filled by words": lambda memory, out, stream: memory.view("float64").fill(0.1, stream=stream),
+    "in a batch": lambda memory, out, stream: rawcuda.copy_batch([(out, memory), (memory, out)], stream=stream),
+    "a value": lambda memory, out, stream: stream.write_value(memory.view("uint32")[0], 1),
+}
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+@pytest.mark.parametrize("of", ["an object", "a view", "another Memory"])
+@pytest.mark.parametrize("use", USES_OF_BORROWED)
+def test_the_owner_of_borrowed_bytes_outlives_the_work_that_uses_them(device: Any, use: str, of: str, end: str) -> None:
+    """Another library may give the bytes to another array as soon as nobody holds their owner."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.memory = device.allocate(64)
+            self.__cuda_array_interface__ = self.memory.__cuda_array_interface__
+
+    waits, out, stream, owner = threading.Event(), device.zeros(64, "uint8"), device.stream(), Owner()
+    alive, given, address = weakref.ref(owner), rawcuda.view(owner) if of == "a view" else owner, owner.memory.ptr
+    borrowed = rawcuda.Memory.borrow(device, address, 64, owner=given)
+    if of == "another Memory":
+        borrowed = rawcuda.Memory.borrow(device, address, 64, owner=borrowed)
+    stream.call(waits.wait)
+    try:
+        USES_OF_BORROWED[use](borrowed, out, stream)
+        if end == "close":
+            borrowed.close()
+        del borrowed, owner, given
+        gc.collect()
+        assert alive() is not None
+    finally:
+        waits.set()
+    stream.synchronize()
+    gc.collect()
+    assert alive() is None
+    stream.close()

@@ -204,3 +204,30 @@ def test_what_is_no_surface(device):
         device.surface(made)
     with pytest.raises(TypeError, match="Device.surface"):
         rawcuda.SurfaceObject()
+
+
+def test_copies_between_devices_are_in_the_order_of_their_stream(device: Any) -> None:
+    """They go through temporary memory: the last step, and the first one, were on a default stream instead."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    numbers = np.arange(28, dtype="int32").reshape(4, 7)
+    with rawcuda.Device(1 - device.ordinal) as other, device.stream() as stream, other.stream() as theirs:
+        image, there = device.array(numbers), other.array((4, 7), "int32", surface=True)
+        target, seen = other.zeros((4, 7), "int32"), other.zeros((4, 7), "int32")
+        with other.graph() as graph, load(other, OTHERS) as module, other.surface(there) as surface:
+            graph.copy(seen, target)
+            executable = graph.instantiate()
+            rawcuda.synchronize()
+            image.copy_to(target, stream=stream)
+            theirs.wait(stream)
+            executable.launch(theirs)  # nothing notes what it reads
+            theirs.synchronize()
+            assert seen.tolist() == numbers.tolist()
+            there.copy_from(numbers)
+            module["write_zero"].launch(surface, 77, 3, 2, grid=1, block=1, stream=theirs)  # nor what this writes
+            stream.wait(theirs)
+            image.copy_from(there, stream=stream)
+            image.copy_to(numbers, stream=stream)
+            assert numbers[2, 3] == 77
+            executable.close()
+        image.close(), there.close()

@@ -290,13 +290,14 @@ def test_an_interrupted_copy_waits_for_its_kernel_on_another_device(device, othe
 
 
 def test_synchronize_waits_for_every_device_also_after_an_error_of_one(device, other):
-    seen, target = [], device.zeros(4, "int32")
-    with device.stream() as captured, other.stream() as stream:
-        with captured.capture() as graph:
-            target.fill(1, stream=captured)
-            stream.call(time.sleep, 0.2)
-            stream.call(seen.append, 1)
-            with pytest.raises(rawcuda.InvalidUse, match="captur"):
-                rawcuda.synchronize()
-            assert seen == [1]
-        graph.close()
+    for first, second in ((device, other), (other, device)):
+        seen, target = [], first.zeros(4, "int32")
+        with first.stream() as captured, second.stream() as stream:
+            with captured.capture() as graph:
+                target.fill(1, stream=captured)
+                stream.call(time.sleep, 0.2)
+                stream.call(seen.append, 1)
+                with pytest.raises(rawcuda.InvalidUse, match="captur"):
+                    rawcuda.synchronize()
+                assert seen == [1]
+            graph.close()

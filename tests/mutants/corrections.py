@@ -1315,8 +1315,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a consumer does not wait for a copy through temporary memory",
         "gpu/textures/transfers.py",
-        old="        stream = data.stream\n    elif",
-        new="        return\n    elif",
+        old="        copying.copy(data, aside, stream=stream)\n    elif",
+        new="        copying.copy(data, aside, stream=stream)\n        return\n    elif",
         test="driver/test_array.py::test_a_target_is_ready_in_the_order_of_the_copy[vectors in columns]",
     ),
     Correction(
@@ -2827,8 +2827,8 @@ CORRECTIONS = [
         "a third attack of an hour",
         "an interrupted fill is done over later work",
         "gpu/copies/contiguous.py",
-        old="        if not to.ours or isinstance(error, CudaError):\n",
-        new="        target.stream = before\n        if not to.ours or isinstance(error, CudaError):\n",
+        old="        if not to.waits or isinstance(error, CudaError):\n",
+        new="        target.stream = before\n        if not to.waits or isinstance(error, CudaError):\n",
         test="driver/test_interrupts.py::test_work_that_an_exception_ends_is_not_done_over_later_work[fill]",
         mode="lazy",
     ),
@@ -6401,16 +6401,6 @@ CORRECTIONS = [
     ),
     Correction(
         "a sixth attack",
-        "a node of a child graph of a clone is taken to do what that of the original does later",
-        "gpu/graphs/graph.py",
-        old="            return node_at(self, found.value or 0)\n\n    def debug_dot",
-        new="            if node._given is not None:\n"
-        "                self._root._given.setdefault(found.value or 0, node._given)\n"
-        "            return node_at(self, found.value or 0)\n\n    def debug_dot",
-        test="driver/test_graph_updates.py::test_what_nodes_of_child_graphs_do_is_not_guessed",
-    ),
-    Correction(
-        "a sixth attack",
         "the nodes of a child graph that was replaced in an executable graph are taken to do what they did before",
         "gpu/graphs/updates.py",
         old="*[inner.handle for inner in inside(node)]]",
@@ -8202,6 +8192,7 @@ CORRECTIONS = [
         old="        return None\n    except CudaError as error:\n        return error\n    finally",
         new="        return None\n    finally",
         test="driver/test_two_devices.py::test_synchronize_waits_for_every_device_also_after_an_error_of_one",
+        mode="lazy",
     ),
     Correction(
         "a sixth reading",
@@ -8660,6 +8651,57 @@ CORRECTIONS = [
         test=(
             "driver/test_two_devices.py::test_a_captured_fill_on_a_stream_of_another_device_names_the_remedy[<lambda>0]"
         ),
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy of bytes that are borrowed from another library is pending when that has freed them",
+        "arrays/copying.py",
+        old="True, thing._close_waits()",
+        new="True, True",
+        test=(
+            "driver/test_lenders.py::"
+            "test_the_owner_of_borrowed_bytes_outlives_the_work_that_uses_them[copied from-an object-close]"
+        ),
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy of a view of bytes that are borrowed from another library is pending when that has freed them",
+        "arrays/copying.py",
+        old="made.ours and owner._close_waits()",
+        new="made.ours",
+        test=(
+            "driver/test_lenders.py::"
+            "test_the_owner_of_borrowed_bytes_outlives_the_work_that_uses_them[a view is copied-an object-close]"
+        ),
+    ),
+    Correction(
+        "an eighth attack",
+        "a value is written to bytes that are borrowed from another library when that has freed them",
+        "gpu/core/stream_arguments.py",
+        old="    if home is not owner._primary or not owner._close_waits():",
+        new="    if home is not owner._primary:",
+        test=(
+            "driver/test_lenders.py::"
+            "test_the_owner_of_borrowed_bytes_outlives_the_work_that_uses_them[a value-an object-close]"
+        ),
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy from a CUDA array to another device is not in the order of its stream",
+        "gpu/textures/transfers.py",
+        old="        copying.copy(data, aside, stream=stream)\n    elif",
+        new="        copying.copy(data, aside, stream=None if there else stream)\n    elif",
+        test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
+        mode="lazy",
+    ),
+    Correction(
+        "an eighth attack",
+        "a copy between CUDA arrays of two devices reads before what its stream waits for",
+        "gpu/textures/transfers.py",
+        old="            calls.cuStreamSynchronize(queue)\n            load(source, aside, None)",
+        new="            load(source, aside, None)",
+        test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
+        mode="lazy",
     ),
 ]
 

@@ -95,7 +95,7 @@ def _copy_all(
     taken = {*together}
     alone = [each for each in copies if each not in taken]
     _make_all_ready(together, home, stream)
-    foreign = not all(each.to.ours and each.of.ours for each in together)
+    foreign = not all(each.to.waits and each.of.waits for each in together)
     before = [each.dst.stream for each in together]
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in copies)
     try:

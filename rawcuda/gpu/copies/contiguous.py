@@ -63,7 +63,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         queue, stream = _other_queue(stream, primary, dst, src)
         if queue is None:
             return False
-    if not (to.ours and of.ours):
+    if not (to.waits and of.waits):
         _copy_foreign(dst, src, to, of, primary, queue, stream)
         return True
     before, theirs = dst.stream, src.stream
@@ -213,10 +213,10 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         target.stream = stream  # as in copy_run
     try:
         _call_each(calls, fills, start, queue)
-        if not to.ours:
+        if not to.waits:
             keep(primary, stream, target, to)
     except BaseException as error:
-        if not to.ours or isinstance(error, CudaError):
+        if not to.waits or isinstance(error, CudaError):
             end_work(error, primary, queue, target)
             target.stream = before
         raise

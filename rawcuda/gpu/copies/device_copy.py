@@ -156,7 +156,7 @@ def _copy_pair(
             keep(device, stream, target, to)
             keep(device, stream, source, of)
     except BaseException as error:
-        if not to.ours or not of.ours or isinstance(error, CudaError):
+        if not to.waits or not of.waits or isinstance(error, CudaError):
             end_work(error, device, queue_of(handle), target, source)
             target.stream = before
         raise

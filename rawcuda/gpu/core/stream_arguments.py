@@ -363,15 +363,15 @@ def home_of_call(stream: StreamHandle) -> PrimaryContext:
 
 
 def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
-    """Keep our memory until a stream has completed its work, if the stream is not of the device of the memory.
+    """Keep our memory until a stream has completed its work, if its close() does not wait for that.
 
-    The close() of our memory waits for the work of its own device only.
+    It waits for the work of its own device only, and not at all for bytes that are borrowed from another library.
     primary  the context of a default stream
     thing    a Memory, or a view whose owner is one
     """
-    owner = thing if isinstance(thing, Bytes) else thing._owner
+    owner: Any = thing if isinstance(thing, Bytes) else thing._owner
     home = home_of(stream, primary)
-    if home is not owner._primary:
+    if home is not owner._primary or not owner._close_waits():
         retain(home, work_handle(stream), owner._lease_for_work(), release_of(stream))
 
 

@@ -69,7 +69,7 @@ def _read(node: Node, given: Given | None, args: tuple[object, ...], named: dict
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
             if named:
-                named = launch.configuration_with(named)
+                named = launch._configuration_with(named)
         return node_parameters.kernel(graph, *args, **named)
     read = _READERS.get(node.kind)
     if read is None:

@@ -713,7 +713,7 @@ class Launch(_Callable):
         """Return the options of this launch besides grid, block, shared memory and stream: {"priority": -1}."""
         return self._prepared.options()
 
-    def configuration_with(self, changes: Mapping[str, object]) -> dict[str, object]:
+    def _configuration_with(self, changes: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments of configure() that made this launch, except the stream; `changes` replace some."""
         from .options import ALIASES
 

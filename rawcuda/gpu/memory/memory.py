@@ -121,9 +121,10 @@ class Memory(Lender, Bytes):
     def borrow(cls, device: Device, address: int, nbytes: int, *, kind: str = "device", owner: object = None) -> Memory:
         """Return a Memory over bytes of another owner, which close() does not free.
 
-        owner   kept alive as long as this Memory. If it is ours, such as a Memory or a view of one, this Memory is
-                closed with it, and what is pending on its bytes is pending on these, too;
-                this Memory is read-only if it is a read-only Memory or view
+        owner   kept alive as long as this Memory, and until copies and fills that use it are done; after a launch of a
+                kernel, keep this Memory until it has run.
+                If it is ours, such as a Memory or a view of one, this Memory is closed with it, and what is pending on
+                its bytes is pending on these, too; this Memory is read-only if it is a read-only Memory or view
         raises  ValueError  an unknown kind, an impossible address or size, or an owner of ours on another device
         """
         as_choice("kind", kind, _KINDS)
@@ -288,6 +289,10 @@ class Memory(Lender, Bytes):
         while isinstance(getattr(found, "_keeps", None), Lender):
             found = found._keeps
         return found  # type: ignore[no-any-return]
+
+    def _close_waits(self) -> bool:
+        """Tell whether close() waits for pending work: not if another library frees the bytes, whenever it likes."""
+        return self._keeps is None or getattr(self._lender(), "_keeps", None) is None
 
     def _held_by(self) -> list[Lease]:
         first = [lease() for lease in (*self._leases[:1], *self._uses[:1])]

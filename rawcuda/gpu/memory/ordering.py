@@ -388,8 +388,8 @@ def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, s
     if not side.ours:
         keep_foreign(primary, stream, thing)
         return
-    handle = work_handle(stream)
-    if handle > PER_THREAD and (side.primary is not primary or getattr(stream, "_primary", None) is not primary):
+    is_of_device = side.primary is primary and getattr(stream, "_primary", None) is primary
+    if not side.waits or work_handle(stream) > PER_THREAD and not is_of_device:
         keep_ours(primary, stream, thing)
 
 

@@ -233,8 +233,7 @@ def load(box: Box, target: object, stream: object) -> None:
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert inner is not None
         _run(box, inner, "src", stream, handle, primary, aside, None)
-        copying.copy(data, aside, stream=None if there else stream)
-        stream = data.stream
+        copying.copy(data, aside, stream=stream)
     elif side.kind == "host":
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
@@ -253,7 +252,7 @@ _HOST_KINDS = ("host", "pinned")
 def move(target: Box, source: Box, stream: object) -> None:
     """Copy part of an array into part of another, or of the same, which must not overlap.
 
-    calls   cuMemcpy3DAsync_v2, cuCtxSynchronize
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize, cuCtxSynchronize
     raises  TypeError   another dtype or number of channels
             ValueError  another shape, or parts of one array that overlap
     """
@@ -274,8 +273,12 @@ def move(target: Box, source: Box, stream: object) -> None:
     if primary is not there or target.extent() != source.extent():
         refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts of the same extents")
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
-        load(source, aside, stream if primary is there else None)
-        if primary is not there:
+        if primary is there:
+            load(source, aside, stream)
+        else:  # the stream cannot read the source, but may have been made to wait for what writes it
+            calls, queue = primary.calls, queue_of(stream)
+            calls.cuStreamSynchronize(queue)
+            load(source, aside, None)
             finish_context(there, "a copy between CUDA arrays of two devices")
         store(target, aside, stream)
         return
