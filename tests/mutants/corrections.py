@@ -8656,8 +8656,8 @@ CORRECTIONS = [
         "an eighth attack",
         "a copy of bytes that are borrowed from another library is pending when that has freed them",
         "arrays/copying.py",
-        old="True, thing._close_waits()",
-        new="True, True",
+        old="is_final or thing._close_waits()",
+        new="True",
         test=(
             "driver/test_lenders.py::"
             "test_the_owner_of_borrowed_bytes_outlives_the_work_that_uses_them[copied from-an object-close]"
@@ -8667,7 +8667,7 @@ CORRECTIONS = [
         "an eighth attack",
         "a copy of a view of bytes that are borrowed from another library is pending when that has freed them",
         "arrays/copying.py",
-        old="made.ours and owner._close_waits()",
+        old="made.ours and (owner._keeps is None or owner._close_waits())",
         new="made.ours",
         test=(
             "driver/test_lenders.py::"
