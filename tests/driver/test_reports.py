@@ -225,18 +225,23 @@ print("end")
     assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", ""), result
 
 
-def test_a_setting_keeps_the_exit_status(python: Any) -> None:
-    quiet = BEGIN.replace('use("emulator")', 'use("emulator", keep_status=True)')
-    for code, words in ((quiet, ""), (BEGIN, "keep_status")):
-        result = python(code, env={"RAWCUDA_EMULATOR": words, "RAWCUDA_DRIVER": None})
-        assert result.returncode == 0 and "has not waited for it" in result.stderr, result
+OWN = BEGIN.replace('"emulator"', "sys.modules['tests.subject'].module('emulator').Emulator(MORE)")  # of the program
 
 
-def test_an_emulator_that_the_program_made_reports_at_the_end_too(python: Any) -> None:
-    made = BEGIN.replace('"emulator"', "sys.modules['tests.subject'].module('emulator').Emulator(MORE)")
-    for more, status in (("devices=2", 1), ("mode='lazy'", 1), ("keep_status=True", 0)):
-        result = python(made.replace("MORE", more), env={"RAWCUDA_DRIVER": None, "RAWCUDA_EMULATOR": None})
-        assert result.returncode == status and result.stderr.count("has not waited for it") == 1, (more, result)
+@pytest.mark.parametrize(
+    ("code", "words", "status"),
+    [
+        (BEGIN.replace('"emulator"', '"emulator", keep_status=True'), "", 0),
+        (BEGIN, "keep_status", 0),
+        (OWN.replace("MORE", "keep_status=True"), None, 0),
+        (OWN.replace("MORE", "devices=2"), None, 1),
+        (OWN.replace("MORE", "mode='lazy'"), None, 1),
+    ],
+    ids=["use", "a word", "its own emulator", "its own emulator of two devices", "its own lazy emulator"],
+)
+def test_a_setting_keeps_the_exit_status(python: Any, code: str, words: str | None, status: int) -> None:
+    result = python(code, env={"RAWCUDA_EMULATOR": words, "RAWCUDA_DRIVER": None})
+    assert result.returncode == status and result.stderr.count("has not waited for it") == 1, result
 
 
 def test_a_child_of_fork_does_not_report_what_its_parent_did(python: Any) -> None:

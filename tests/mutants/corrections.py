@@ -8437,7 +8437,7 @@ CORRECTIONS = [
         "driver.py",
         old="        library.watch_end()\n",
         new="",
-        test="driver/test_reports.py::test_an_emulator_that_the_program_made_reports_at_the_end_too",
+        test="driver/test_reports.py::test_a_setting_keeps_the_exit_status[its own emulator of two devices]",
     ),
     Correction(
         "an eighth reading",
