@@ -88,6 +88,21 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
+_EXAMPLES = {"sm": ": 90 is .target sm_90", "cuda": ", as cuDriverGetVersion writes it: 12040 is CUDA 12.4"}
+
+
+def _check_ints(**settings: object) -> None:
+    for name, given in settings.items():
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise TypeError(f"{name}={given!r}: must be an int{_EXAMPLES.get(name, '')}")
+
+
+def _check_bools(**settings: object) -> None:
+    for name, given in settings.items():
+        if not isinstance(given, int) or given not in (0, 1):
+            raise TypeError(f"{name}={given!r}: give True or False")
+
+
 class Emulator:
     """An emulated driver with its devices. Pass it to use(), or bind its addresses with ctypes.
 
@@ -155,8 +170,19 @@ class Emulator:
     ) -> None:
         """Check the settings, and make the machine.
 
+        raises    TypeError   a setting of another type
+                  ValueError  a value that a setting cannot have
         Why long  each setting is checked where it is taken, with the words that its error names
         """
+        _check_ints(seed=seed, devices=devices, sm=90 if sm is None else sm, cuda=cuda)
+        _check_bools(dump=dump, checked=checked, strict=strict, leaks=leaks, mig=mig, cma=cma)
+        _check_bools(deferred=deferred, keep_status=keep_status)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress={progress!r}: must be a function of (blocks done, total blocks)")
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+            raise TypeError(f"timeout={timeout!r}: must be a number of seconds, or 0 for none")
+        if not isinstance(report, (str, os.PathLike)):
+            raise TypeError(f"report={report!r}: must be the path of a report that `check` wrote")
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
         if not 1 <= devices <= 64:
@@ -165,13 +191,16 @@ class Emulator:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         if executor not in _EXECUTORS:
             raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
-        chosen = frozenset((checks,) if isinstance(checks, str) else checks)
-        if chosen - set(CHECKS):
-            raise ValueError(f"checks {sorted(chosen - set(CHECKS))}: must be among {', '.join(CHECKS)}")
+        if not hasattr(checks, "__iter__"):
+            raise TypeError(f"checks={checks!r}: must be the names of checkers, as in [{CHECKS[2]!r}]")
+        chosen = [checks] if isinstance(checks, str) else list(checks)
+        unknown = [name for name in chosen if name not in CHECKS]
+        if unknown:
+            raise ValueError(f"checks {unknown}: must be among {', '.join(CHECKS)}")
         if not 0 <= timeout < float("inf"):
             raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
-        if not checked and chosen & {"racecheck", "initcheck"}:
-            given = " and ".join(sorted(chosen & {"racecheck", "initcheck"}))
+        given = " and ".join([name for name in ("initcheck", "racecheck") if name in chosen])
+        if given and not checked:
             raise ValueError(f"{given} needs checked kernels: leave out {given}, or checked=False (the word unchecked)")
         if cuda and not 11000 <= cuda <= _NEWEST:
             raise ValueError(f"cuda={cuda}: must be 11000 (CUDA 11.0) to {_NEWEST}, or 0")

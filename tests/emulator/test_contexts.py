@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import struct
 import sys
 import threading
@@ -543,6 +544,30 @@ def test_what_is_asked_of_an_emulator():
             Emulator(devices=count)
     assert "random seed 3" in repr(Emulator("random", 3))
     assert set(Emulator().symbols) > {"cuInit", "cuMemAlloc_v2"}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"cuda": "12.4"},
+        {"cuda": 12.4},
+        {"sm": "sm_90"},
+        {"sm": ""},
+        {"devices": True},
+        {"seed": None},
+        {"checked": "no"},
+        {"cma": None},
+        {"keep_status": 2},
+        {"checks": 3},
+        {"progress": 3},
+        {"timeout": "3"},
+        {"report": 3},
+    ],
+)
+def test_a_setting_of_another_type_is_named_in_the_error(setting):
+    [(name, given)] = setting.items()
+    with pytest.raises(TypeError, match=re.escape(f"{name}={given!r}: ")):
+        module("emulator").Emulator(**setting)
 
 
 @pytest.mark.parametrize(
