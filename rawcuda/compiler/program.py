@@ -117,7 +117,7 @@ def compile(
              NotFound          a name expression that the source does not have
              Unsupported       a target that this version of the compiler does not know
              CacheDamaged      a file in the cache that is not what was written there
-             ValueError        another output
+             ValueError        another output, also if it is one of options that asks for it
              TypeError         an option that does not exist
     """
     if unknown:
@@ -298,6 +298,11 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
                 raise error
             finally:
                 del error  # or the error and this frame would refer to each other
+        if not outcome.code:
+            raise ValueError(
+                f"{about(loaded)} made no {request.output}, since an option asks for other output: leave -dlto and "
+                "-optix-ir out of options; output='ltoir' makes LTO-IR"
+            )
         _check_names(request, outcome, loaded)
         if store is not None and path is not None and store.path(request, loaded, folders) == path:
             store.write(path, outcome)  # unless a header has changed since, and the compiler may have read the new one

@@ -547,6 +547,15 @@ def test_an_unknown_option(build: Build) -> None:
         build(FILL, options=["--no-such-thing"])
 
 
+@pytest.mark.parametrize("output", ["ptx", "cubin"])
+def test_an_option_that_asks_for_other_output(output: str, tmp_path: Path) -> None:
+    """NVRTC gave no bytes, and no error."""
+    for option in ("-dlto", "--dlink-time-opt"):
+        with pytest.raises(ValueError, match=f"made no {output}, since an option asks for other output: leave -dlto"):
+            rawcuda.compile(FILL, options=["-DVALUE=1", option], output=output, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("option", ["-I", "-D", "-arch", "--gpu-architecture", "--include-path"])
 def test_an_option_without_its_value(build: Build, option: str) -> None:
     """It would take the next one for it, which is the target."""

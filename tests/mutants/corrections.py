@@ -8703,6 +8703,30 @@ CORRECTIONS = [
         test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
         mode="lazy",
     ),
+    Correction(
+        "left by an eighth attack",
+        "compile() gives no bytes if an option asks for other output",
+        "compiler/program.py",
+        old="        if not outcome.code:\n",
+        new="        if False:\n",
+        test="driver/test_compile.py::test_an_option_that_asks_for_other_output[ptx]",
+    ),
+    Correction(
+        "left by an eighth attack",
+        "the error of a setting of the emulator that is no int is Python's own",
+        "emulator/emulated_library.py",
+        old="        _check_ints(seed=seed, devices=devices, sm=90 if sm is None else sm, cuda=cuda)\n",
+        new="",
+        test="emulator/test_contexts.py::test_a_setting_of_another_type_is_named_in_the_error[setting0]",
+    ),
+    Correction(
+        "left by an eighth attack",
+        "a setting of the emulator that is a word counts as True",
+        "emulator/emulated_library.py",
+        old="        _check_bools(dump=dump, checked=checked, strict=strict, leaks=leaks, mig=mig, cma=cma)\n",
+        new="",
+        test="emulator/test_contexts.py::test_a_setting_of_another_type_is_named_in_the_error[setting6]",
+    ),
 ]
 
 
