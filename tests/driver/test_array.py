@@ -548,8 +548,10 @@ def test_levels_that_are_not_there(device):
         with pytest.raises(TypeError):
             mipmapped["0"]
         level = mipmapped[1]
-    with pytest.raises(rawcuda.Closed, match="MipmappedArray of this level"):
-        level.copy_from(np.zeros((4, 4), np.float32))
+        borrowed = rawcuda.OpaqueArray.borrow(device, level.handle, owner=level)
+    for array in (level, borrowed):
+        with pytest.raises(rawcuda.Closed, match="MipmappedArray of this array"):
+            array.copy_from(np.zeros((4, 4), np.float32))
     with pytest.raises(rawcuda.Closed):
         mipmapped[0]
 

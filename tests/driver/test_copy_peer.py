@@ -230,6 +230,31 @@ def test_default_streams_of_two_devices_wait_for_each_other(device, other, kind,
 
 
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
+@pytest.mark.parametrize("to_array", [False, True], ids=["from an array", "to an array"])
+def test_an_interrupted_copy_of_a_cuda_array_is_done(device, other, monkeypatch, kind, to_array):
+    """The default stream of the other device did not wait for it, and nobody else did."""
+    transfers = module("gpu.textures.transfers")
+    image, shared = device.array((4,), "int32"), memory_of_kind(other, kind)
+    image.copy_from(array.array("i", range(4)))
+    shared.fill(9)
+    rawcuda.synchronize()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transfers, "hold_back_default", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        image.copy_from(shared) if to_array else image.copy_to(shared)
+    monkeypatch.undo()
+    if to_array:
+        shared.fill(5)
+        rawcuda.synchronize()
+        assert image.tolist() == [9] * 4
+    else:
+        assert shared.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
 @pytest.mark.parametrize("given", [None, "per_thread"])
 @pytest.mark.parametrize("layout", ["rows", "backwards"])
 def test_a_copy_to_a_cuda_array_waits_for_a_kernel_that_writes_memory_of_another_device(

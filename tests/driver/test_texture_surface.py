@@ -224,10 +224,40 @@ def test_copies_between_devices_are_in_the_order_of_their_stream(device: Any) ->
             theirs.synchronize()
             assert seen.tolist() == numbers.tolist()
             there.copy_from(numbers)
-            module["write_zero"].launch(surface, 77, 3, 2, grid=1, block=1, stream=theirs)  # nor what this writes
-            stream.wait(theirs)
-            image.copy_from(there, stream=stream)
-            image.copy_to(numbers, stream=stream)
-            assert numbers[2, 3] == 77
+            for value in range(70, 80):
+                theirs.call(int)  # the kernel waits for it
+                module["write_zero"].launch(surface, value, 3, 2, grid=1, block=1, stream=theirs)  # nor what this writes
+                stream.wait(theirs)
+                image.copy_from(there, stream=stream)
+                image.copy_to(numbers, stream=stream)
+                assert numbers[2, 3] == value
             executable.close()
+        image.close(), there.close()
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("nonblocking", [True, False])
+def test_copies_between_devices_leave_the_captures_of_other_streams_alone(device: Any, nonblocking: bool) -> None:
+    """They waited for all streams of a device, and used its default stream, which is barred while a stream is captured."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    numbers = np.arange(28, dtype="int32").reshape(4, 7)
+    with rawcuda.Device(1 - device.ordinal) as other, device.stream() as stream:
+        image, there, memory = device.array((4, 7), "int32"), other.array(numbers), other.upload(2 * numbers)
+        written = other.zeros(4, "int32"), device.zeros(4, "int32")
+        rawcuda.synchronize()
+        with other.stream(nonblocking=nonblocking) as captured, device.stream(nonblocking=nonblocking) as another:
+            with captured.capture() as graph, another.capture() as graph_here:
+                written[0].fill(1, stream=captured)
+                written[1].fill(1, stream=another)
+                image.copy_from(there, stream=stream)
+                image.copy_to(memory, stream=stream)
+                image[1:3].copy_from(memory[:2], stream=stream)
+                written[0].fill(2, stream=captured)
+                written[1].fill(2, stream=another)
+            graph.launch(captured), graph_here.launch(another)
+            captured.synchronize(), another.synchronize(), stream.synchronize()
+        assert [each.tolist() for each in written] == [[2] * 4] * 2
+        assert memory.tolist() == numbers.tolist()
+        assert image.tolist() == [numbers[row].tolist() for row in (0, 0, 1, 3)]
         image.close(), there.close()

@@ -395,7 +395,7 @@ def test_an_exception_that_is_kept_keeps_nothing_of_its_callers():
 
 
 def test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules():
-    client = Client(strict=False, report=False)
+    client = Client(strict=False)
     machine = client.emulator._machine
     reports, findings = machine.reports, machine.findings
     for n in range(1000):

@@ -502,6 +502,14 @@ MALFORMED = {  # ptxas refuses these, too
     ".entry e() { t: t: .branchtargets t; ret; }": "Duplicate definition of 't'",
     ".entry e() { t: .callprototype _ (); t: .callprototype _ (); ret; }": "Duplicate definition of 't'",
     ".entry e() { t: .callprototype e (); ret; }": "expected '_'",
+    ".entry e(.param .b32 %r1) { .reg .b64 %r1; ret; }": "Duplicate definition of variable '%r1'",
+    ".entry e(.param .b32 %r1) { .reg .b64 %r<2>; ret; }": "Duplicate definition of variable '%r'",
+    ".entry e(.param .b32 x) { x: ret; }": "Duplicate definition of label 'x'",
+    ".func f(.reg .b32 %r1) { .shared .b32 %r1; ret; }": "Duplicate definition of variable '%r1'",
+    ".func (.reg .b32 %r1) f() { .reg .b32 %r<2>; ret; }": "Duplicate definition of variable '%r'",
+    ".entry e() { .reg .b32 x; x: ret; }": "Duplicate definition of label 'x'",
+    ".entry e() { x: .reg .b32 x; ret; }": "Duplicate definition of variable 'x'",
+    ".entry e() { x: .shared .b32 x; ret; }": "Duplicate definition of variable 'x'",
 }
 
 

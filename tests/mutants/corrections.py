@@ -772,8 +772,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a copy of a CUDA array does not wait for the last one",
         "gpu/textures/transfers.py",
-        old="    make_ready(primary, stream, box.array)\n",
-        new="",
+        old="    for each in (*arrays, thing) if side is not None else arrays:\n",
+        new="    for each in (thing,) if side is not None else ():\n",
         test="driver/test_array.py::test_arrays_are_ready_in_the_order_of_their_copies",
         mode="lazy",
     ),
@@ -781,8 +781,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a CUDA array does not note a copy",
         "gpu/textures/transfers.py",
-        old='    if end == "dst":\n        note',
-        new='    if end == "none":\n        note',
+        old="    if not waits or written is not thing:\n        note",
+        new="    if not waits and written is thing:\n        note",
         test="driver/test_array.py::test_arrays_are_ready_in_the_order_of_their_copies",
     ),
     Correction(
@@ -1315,8 +1315,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a consumer does not wait for a copy through temporary memory",
         "gpu/textures/transfers.py",
-        old="        copying.copy(data, aside, stream=stream)\n    elif",
-        new="        copying.copy(data, aside, stream=stream)\n        return\n    elif",
+        old="        copying.copy(data, aside, stream=stream)\n        if side",
+        new="        copying.copy(data, aside, stream=stream)\n        return\n        if side",
         test="driver/test_array.py::test_a_target_is_ready_in_the_order_of_the_copy[vectors in columns]",
     ),
     Correction(
@@ -1731,7 +1731,7 @@ CORRECTIONS = [
         "memory of device 0 for work of device 1",
         "memory is freed before it was copied to an array of another device",
         "gpu/textures/transfers.py",
-        old="                keep_ours(primary, stream, thing)",
+        old="                keep(primary, stream, thing, side)",
         new="                pass",
         test="driver/test_other_device.py::test_memory_is_kept_for_another_device[a copy to an array]",
     ),
@@ -7791,8 +7791,8 @@ CORRECTIONS = [
         "a seventh attack",
         "memory of another device is overwritten before it is copied to a CUDA array on a default stream",
         "gpu/textures/transfers.py",
-        old='"dst", stream, handle, primary, thing, side)\n        hold_back_default(primary, handle, side.primary)\n',
-        new='"dst", stream, handle, primary, thing, side)\n',
+        old="        hold_back_default(primary, handle, other)\n",
+        new="",
         test=(
             "driver/test_copy_peer.py::test_default_streams_of_two_devices_wait_for_each_other[CUDA array-None-pinned]"
         ),
@@ -7802,8 +7802,8 @@ CORRECTIONS = [
         "a seventh attack",
         "a CUDA array is copied over memory of another device that a default stream still reads",
         "gpu/textures/transfers.py",
-        old="        follow_default(primary, handle, side.primary)\n        note(thing",
-        new="        note(thing",
+        old="    follow_default(primary, handle, other)\n",
+        new="",
         test=(
             "driver/test_copy_peer.py::test_default_streams_of_two_devices_wait_for_each_other[CUDA array-None-pinned]"
         ),
@@ -8054,8 +8054,8 @@ CORRECTIONS = [
         "an eighth reading",
         "a variable may have the name of a register of a range",
         "emulator/ptx/reading/declare.py",
-        old="    if earlier is not None and not joins or scope.in_range(name):\n",
-        new="    if earlier is not None and not joins:\n",
+        old="not joins or name in scope.labels or scope.in_range(name):\n",
+        new="not joins or name in scope.labels:\n",
         test="emulator/test_ptx_rejected.py::"
         "test_a_name_and_a_range_of_registers_that_has_it[.reg .b32 v<3>; .local .b32 v1;]",
     ),
@@ -8689,8 +8689,8 @@ CORRECTIONS = [
         "an eighth attack",
         "a copy from a CUDA array to another device is not in the order of its stream",
         "gpu/textures/transfers.py",
-        old="        copying.copy(data, aside, stream=stream)\n    elif",
-        new="        copying.copy(data, aside, stream=None if there else stream)\n    elif",
+        old="        copying.copy(data, aside, stream=stream)\n        if side",
+        new="        copying.copy(data, aside, stream=None if there else stream)\n        if side",
         test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
         mode="lazy",
     ),
@@ -8698,10 +8698,10 @@ CORRECTIONS = [
         "an eighth attack",
         "a copy between CUDA arrays of two devices reads before what its stream waits for",
         "gpu/textures/transfers.py",
-        old="            calls.cuStreamSynchronize(queue)\n            load(source, aside, None)",
-        new="            load(source, aside, None)",
+        old="                record_and_wait(there, stream, sending)\n",
+        new="",
         test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
-        mode="lazy",
+        mode="random",
     ),
     Correction(
         "left by an eighth attack",
@@ -8726,6 +8726,61 @@ CORRECTIONS = [
         old="        _check_bools(dump=dump, checked=checked, strict=strict, leaks=leaks, mig=mig, cma=cma)\n",
         new="",
         test="emulator/test_contexts.py::test_a_setting_of_another_type_is_named_in_the_error[setting6]",
+    ),
+    Correction(
+        "left by an eighth attack",
+        "the emulator takes a label with the name of a register or a variable",
+        "emulator/ptx/reading/parser.py",
+        old="        if name in scope.labels or name in scope.names and not scope.in_range(name):\n",
+        new="        if name in scope.labels:\n",
+        test="emulator/test_ptx_rejected.py::test_declarations[.entry e() { .reg .b32 x; x: ret; }-Duplicate definition of label 'x']",
+    ),
+    Correction(
+        "left by an eighth attack",
+        "the emulator takes an outermost name that is also that of a parameter",
+        "emulator/ptx/reading/parser.py",
+        old="        self._body(made, scope)\n",
+        new="        self._body(made, Scope(scope, made))\n",
+        test="emulator/test_ptx_rejected.py::test_declarations[.entry e(.param .b32 %r1) { .reg .b64 %r1; ret; }-Duplicate definition of variable '%r1']",
+    ),
+    Correction(
+        "a ninth attack",
+        "a copy between CUDA arrays of two devices is on a default stream, which a capture may bar",
+        "gpu/textures/transfers.py",
+        old="                load(source, aside, sending)\n",
+        new="                load(source, aside, None)\n",
+        test=(
+            "driver/test_texture_surface.py::"
+            "test_copies_between_devices_leave_the_captures_of_other_streams_alone[False]"
+        ),
+    ),
+    Correction(
+        "a ninth attack",
+        "a copy into a CUDA array from another device waits for all streams of its device",
+        "gpu/textures/transfers.py",
+        old="        copying.copy(aside, data, stream=stream)\n        rows",
+        new="        copying.copy(aside, data, stream=stream)\n        box.array.device.synchronize()\n        rows",
+        test=(
+            "driver/test_texture_surface.py::"
+            "test_copies_between_devices_leave_the_captures_of_other_streams_alone[True]"
+        ),
+    ),
+    Correction(
+        "a ninth attack",
+        "an interrupt after a copy of a CUDA array leaves it without an order for the other device",
+        "gpu/textures/transfers.py",
+        old="        end_work(error, primary, queue_of(stream), thing, *arrays)\n",
+        new="",
+        test="driver/test_copy_peer.py::test_an_interrupted_copy_of_a_cuda_array_is_done[from an array-pinned]",
+        mode="lazy",
+    ),
+    Correction(
+        "a ninth attack",
+        "a level that was borrowed is used after its MipmappedArray was closed",
+        "gpu/textures/opaque_arrays.py",
+        old="            parent._open()  # it was borrowed\n",
+        new="            pass\n",
+        test="driver/test_array.py::test_levels_that_are_not_there",
     ),
 ]
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
-    from ...gpu.textures.mipmapped import MipmappedArray
     from ..kernels.parameters import Slot
 
 __all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "refuse_passing", "shape_or_view"]
@@ -144,7 +143,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
     _instead = "make another array"
 
     form: Form
-    parent: MipmappedArray | None
+    parent: object  # the MipmappedArray of a level, the owner of a borrowed array, or None
     level: int
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -205,8 +204,10 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
         """Return the context; raises Closed if this array, or the array that it is a level of, is closed."""
         self.handle
         parent = self.parent
-        if isinstance(parent, InContext) and parent._handle is None:
-            raise Closed("the MipmappedArray of this level is closed: make a new one, or close it later")
+        if isinstance(parent, OpaqueArray):
+            parent._open()  # it was borrowed
+        elif isinstance(parent, InContext) and parent._handle is None:
+            raise Closed(f"the {type(parent).__name__} of this array is closed: make a new one, or close it later")
         primary = self._primary
         assert primary is not None
         return primary

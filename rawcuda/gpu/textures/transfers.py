@@ -23,19 +23,29 @@ from ...errors import refusal, worded
 from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
-from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, home_of, keep_ours, queue_of, release_of, settled, work_handle
+from ..core.points import retain, sweep
+from ..core.stream_arguments import (
+    LEGACY,
+    PER_THREAD,
+    home_of,
+    queue_of,
+    record_and_wait,
+    release_of,
+    settled,
+    work_handle,
+)
 from ..memory.ordering import (
     PAGEABLE,
     end_work,
     follow_default,
     hold_back_default,
-    keep_foreign,
+    keep,
     make_ready,
     note,
     refuse_capture,
     uncaptured,
 )
+from ..streams.stream import Stream
 from .formats import data_of
 
 TYPE_CHECKING = False
@@ -179,7 +189,7 @@ def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryCont
 def store(box: Box, source: object, stream: object) -> None:
     """Copy an exporter's elements into part of an array; they are broadcast to its shape.
 
-    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize, cuCtxSynchronize
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
@@ -197,8 +207,6 @@ def store(box: Box, source: object, stream: object) -> None:
         if side.primary is not None:
             follow_default(side.primary, handle, primary)  # the CPU may copy, on a stream of the memory's device alone
         copying.copy(aside, data, stream=stream)
-        if there:
-            finish_context(aside.owner._primary, "a copy into a CUDA array through temporary memory")
         rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert rows is not None
         _run(box, rows, "dst", stream, handle, primary, aside, None)
@@ -206,10 +214,7 @@ def store(box: Box, source: object, stream: object) -> None:
     if side.kind == "host":
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "dst", stream, handle, primary, thing, side)
     else:
-        make_ready(primary, stream, thing)
-        follow_default(primary, handle, side.primary)
         _run(box, rows, "dst", stream, handle, primary, thing, side)
-        hold_back_default(primary, handle, side.primary)
 
 
 def load(box: Box, target: object, stream: object) -> None:
@@ -234,16 +239,12 @@ def load(box: Box, target: object, stream: object) -> None:
         assert inner is not None
         _run(box, inner, "src", stream, handle, primary, aside, None)
         copying.copy(data, aside, stream=stream)
+        if side.kind != "host":
+            note(thing, LEGACY if stream is None else stream)
     elif side.kind == "host":
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
-        make_ready(primary, stream, thing)
-        follow_default(primary, handle, side.primary)
-        note(thing, LEGACY if stream is None else stream)  # before the calls: an interrupt may end them
         _run(box, rows, "src", stream, handle, primary, thing, side)
-        hold_back_default(primary, handle, side.primary)
-    if side.kind != "host":
-        note(thing, LEGACY if stream is None else stream)
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -252,7 +253,7 @@ _HOST_KINDS = ("host", "pinned")
 def move(target: Box, source: Box, stream: object) -> None:
     """Copy part of an array into part of another, or of the same, which must not overlap.
 
-    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize, cuCtxSynchronize
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
     raises  TypeError   another dtype or number of channels
             ValueError  another shape, or parts of one array that overlap
     """
@@ -273,29 +274,21 @@ def move(target: Box, source: Box, stream: object) -> None:
     if primary is not there or target.extent() != source.extent():
         refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts of the same extents")
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
-        if primary is there:
+        if primary is there or handle <= PER_THREAD:  # a default stream is that of each device
+            follow_default(there, handle, primary)
             load(source, aside, stream)
+            store(target, aside, stream)
         else:  # the stream cannot read the source, but may have been made to wait for what writes it
-            calls, queue = primary.calls, queue_of(stream)
-            calls.cuStreamSynchronize(queue)
-            load(source, aside, None)
-            finish_context(there, "a copy between CUDA arrays of two devices")
-        store(target, aside, stream)
+            device: Any = there
+            with Stream(device) as sending:
+                record_and_wait(there, stream, sending)
+                load(source, aside, sending)
+                store(target, aside, stream)
         return
     description = cuda_h.CUDA_MEMCPY3D()
     _describe_array(description, "src", source)
     _describe_array(description, "dst", target)
-    for array in (source.array, target.array):
-        make_ready(primary, stream, array)
-    before = target.array.stream
-    note(target.array, LEGACY if stream is None else stream)  # as in load()
-    try:
-        _queue(description, target, stream, primary)
-        retain(primary, handle, (target.array, source.array), release_of(stream))
-    except BaseException as error:
-        end_work(error, primary, queue_of(stream), target.array, source.array)
-        target.array.stream = before
-        raise
+    _submit(description, target, stream, handle, primary, target.array, (target.array, source.array))
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
@@ -335,24 +328,54 @@ def _run(
     setattr(description, f"{other}Host" if rows.on_host else f"{other}Device", rows.address)
     setattr(description, f"{other}Pitch", rows.pitch)
     setattr(description, f"{other}Height", rows.height)
-    before = box.array.stream
-    make_ready(primary, stream, box.array)
     if end == "dst":
-        note(box.array, LEGACY if stream is None else stream)  # as in load()
+        written: Any = box.array
+    else:
+        written = thing
+    _submit(description, box, stream, handle, primary, written, (box.array,), thing, side)
+
+
+def _submit(
+    description: Any,
+    box: Box,
+    stream: object,
+    handle: int,
+    primary: PrimaryContext,
+    written: Any,
+    arrays: tuple[OpaqueArray, ...],
+    thing: Any = None,
+    side: Side | None = None,
+) -> None:
+    """Copy on a stream, in the order of the arrays and the memory, and keep these until the copy is done.
+
+    box          has the extent of the copy
+    written      the array or the memory that the copy writes
+    thing, side  memory; it is waited for here if it is pageable, or temporary, which has no Side
+    """
+    waits = thing is not None and (side is None or side.kind == "host")
+    if side is None:
+        other = None
+    else:
+        other = side.primary
+    for each in (*arrays, thing) if side is not None else arrays:
+        make_ready(primary, stream, each)
+    follow_default(primary, handle, other)
+    before = written.stream
+    if not waits or written is not thing:
+        note(written, LEGACY if stream is None else stream)  # before the calls: an interrupt may end them
     try:
         _queue(description, box, stream, primary)
-        if side is None or side.kind == "host":
+        if waits:
             calls, queue = primary.calls, queue_of(stream)
             calls.cuStreamSynchronize(queue)
         else:
-            retain(primary, handle, box.array, release_of(stream))
-            if side.ours:
-                keep_ours(primary, stream, thing)
-            else:
-                keep_foreign(primary, stream, thing)
+            retain(primary, handle, arrays, release_of(stream))
+            if side is not None:
+                keep(primary, stream, thing, side)
+        hold_back_default(primary, handle, other)
     except BaseException as error:
-        end_work(error, primary, queue_of(stream), thing, box.array)
-        box.array.stream = before
+        end_work(error, primary, queue_of(stream), thing, *arrays)
+        written.stream = before
         raise
     sweep()
     drain()

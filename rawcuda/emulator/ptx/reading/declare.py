@@ -252,7 +252,7 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.ranges[name] = (count, type)
         else:
-            if name in scope.names or scope.in_range(name):
+            if name in scope.names or name in scope.labels or scope.in_range(name):
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
             scope.declare(name, type)
             scope.note(name)
@@ -269,6 +269,7 @@ def register_parameter(tokens: Tokens, scope: Scope) -> list[Register]:
         raise tokens.unexpected("a register parameter")
     tokens.advance()
     made = scope.declare(name, type)
+    scope.note(name)
     if isinstance(made, Register):
         return [made]
     return [each for each in made.items if isinstance(each, Register)]
@@ -358,7 +359,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
         raise tokens.unexpected("a variable name")
     earlier = scope.names.get(name)
     joins = isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)
-    if earlier is not None and not joins or scope.in_range(name):
+    if earlier is not None and not joins or name in scope.labels or scope.in_range(name):
         raise tokens.fail(f"Duplicate definition of variable '{name[:80]}'")
     tokens.advance()
     width = BITS[type] // 8 * kind.vector

@@ -306,9 +306,9 @@ class _Parser:
 
     # -- statements
 
-    def _body(self, made: Function, outer: Scope) -> None:
+    def _body(self, made: Function, scope: Scope) -> None:
+        """Read the statements; `scope` has the names of the parameters, and the outermost ones are declared in it."""
         tokens = self.tokens
-        scope = Scope(outer, made)
         stack = [scope]
         body = made.body
         assert body is not None
@@ -352,7 +352,7 @@ class _Parser:
         if tokens.text in (".branchtargets", ".calltargets", ".callprototype"):
             self._table(scope, name)
             return
-        if name in scope.labels:
+        if name in scope.labels or name in scope.names and not scope.in_range(name):
             raise Rejected.at(line, f"Duplicate definition of label '{name[:80]}'")
         label = scope.labels[name] = Label(name, line)
         assert made.body is not None

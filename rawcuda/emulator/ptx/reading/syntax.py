@@ -408,7 +408,7 @@ class Scope:
         function = self.function
         assert function is not None
         index = len(function.registers)
-        made = Register(name, type, python_name("r", name, index, self.outer is function.scope), index)
+        made = Register(name, type, python_name("r", name, index, self is function.scope), index)
         function.registers.append(made)
         self.names[name] = made
         return made
