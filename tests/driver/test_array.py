@@ -549,9 +549,9 @@ def test_levels_that_are_not_there(device):
             mipmapped["0"]
         level = mipmapped[1]
         borrowed = rawcuda.OpaqueArray.borrow(device, level.handle, owner=level)
-    for array in (level, borrowed):
+    for made in (level, borrowed):
         with pytest.raises(rawcuda.Closed, match="MipmappedArray of this array"):
-            array.copy_from(np.zeros((4, 4), np.float32))
+            made.copy_from(np.zeros((4, 4), np.float32))
     with pytest.raises(rawcuda.Closed):
         mipmapped[0]
 

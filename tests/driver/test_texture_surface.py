@@ -225,8 +225,8 @@ def test_copies_between_devices_are_in_the_order_of_their_stream(device: Any) ->
             assert seen.tolist() == numbers.tolist()
             there.copy_from(numbers)
             for value in range(70, 80):
-                theirs.call(int)  # the kernel waits for it
-                module["write_zero"].launch(surface, value, 3, 2, grid=1, block=1, stream=theirs)  # nor what this writes
+                theirs.call(int)  # the kernel waits for it; nothing notes what the kernel writes
+                module["write_zero"].launch(surface, value, 3, 2, grid=1, block=1, stream=theirs)
                 stream.wait(theirs)
                 image.copy_from(there, stream=stream)
                 image.copy_to(numbers, stream=stream)
@@ -238,7 +238,7 @@ def test_copies_between_devices_are_in_the_order_of_their_stream(device: Any) ->
 @pytest.mark.codes("cuStreamIsCapturing returned 906")
 @pytest.mark.parametrize("nonblocking", [True, False])
 def test_copies_between_devices_leave_the_captures_of_other_streams_alone(device: Any, nonblocking: bool) -> None:
-    """They waited for all streams of a device, and used its default stream, which is barred while a stream is captured."""
+    """They waited for all streams of a device, and used its default stream, which may be barred then."""
     if len(rawcuda.devices()) < 2:
         pytest.skip("one device only")
     numbers = np.arange(28, dtype="int32").reshape(4, 7)

@@ -8733,7 +8733,8 @@ CORRECTIONS = [
         "emulator/ptx/reading/parser.py",
         old="        if name in scope.labels or name in scope.names and not scope.in_range(name):\n",
         new="        if name in scope.labels:\n",
-        test="emulator/test_ptx_rejected.py::test_declarations[.entry e() { .reg .b32 x; x: ret; }-Duplicate definition of label 'x']",
+        test="emulator/test_ptx_rejected.py::test_declarations["
+        ".entry e() { .reg .b32 x; x: ret; }-Duplicate definition of label 'x']",
     ),
     Correction(
         "left by an eighth attack",
@@ -8741,7 +8742,8 @@ CORRECTIONS = [
         "emulator/ptx/reading/parser.py",
         old="        self._body(made, scope)\n",
         new="        self._body(made, Scope(scope, made))\n",
-        test="emulator/test_ptx_rejected.py::test_declarations[.entry e(.param .b32 %r1) { .reg .b64 %r1; ret; }-Duplicate definition of variable '%r1']",
+        test="emulator/test_ptx_rejected.py::test_declarations["
+        ".entry e(.param .b32 %r1) { .reg .b64 %r1; ret; }-Duplicate definition of variable '%r1']",
     ),
     Correction(
         "a ninth attack",
