@@ -369,23 +369,18 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
     this Python are as trusted as the Python that runs, unless `private`.
 
     path     absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
-    private  whether the owner counts everywhere, and a group may not write, either, except this user's own: it has the
-             number of the user
+    private  whether the owner counts everywhere, and a group may not write, either
     raises   PermissionError with the remedy
     """
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     if private:
-        who, option, ours = "other users", "go-w", []
+        others, who, option, ours = stat.S_IWGRP | stat.S_IWOTH, "other users", "go-w", []
     else:
-        who, option, ours = "every user", "o-w", _folders_of_python()
+        others, who, option, ours = stat.S_IWOTH, "every user", "o-w", _folders_of_python()
     for below in _followed(path):
         while not below.startswith(tuple(ours)):
-            status, owner = os.stat(below), os.lstat(below).st_uid
-            mode, above = status.st_mode, os.path.dirname(below)
-            others = stat.S_IWOTH
-            if private and mode & stat.S_IWGRP and (status.st_gid != os.geteuid() or _has_list(below)):
-                others |= stat.S_IWGRP
+            mode, owner, above = os.stat(below).st_mode, os.lstat(below).st_uid, os.path.dirname(below)
             if mode & others and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
                 raise PermissionError(f"{below} can be written by {who}, so {path} is not used: chmod {option} {below}")
             if private and owner not in (0, os.geteuid()):
@@ -398,16 +393,6 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
                     "used: install it elsewhere"
                 )
             below = above
-
-
-def _has_list(path: str) -> bool:
-    """Tell whether a list (ACL) gives rights to others; the bits of the group are the most that it gives then."""
-    if sys.platform != "linux":
-        return False
-    try:
-        return "system.posix_acl_access" in os.listxattr(path)
-    except OSError:
-        return False
 
 
 def refuse_toolkit(path: str) -> None:

@@ -82,7 +82,12 @@ class Store:
         self.folder = os.path.abspath(os.fsdecode(folder))
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
             raise FileExistsError(f"cache {self.folder}: it is a file: give the path of a folder")
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        folders, above = [self.folder], os.path.dirname(self.folder)
+        while not os.path.lexists(above) and above != folders[-1]:
+            folders.append(above)
+            above = os.path.dirname(above)
+        for each in folders[::-1]:  # the mode that os.makedirs() is given is that of the last one only
+            os.makedirs(each, mode=0o700, exist_ok=True)
         if sys.platform != "win32":
             status = os.stat(self.folder)
             if status.st_uid != os.geteuid():

@@ -1417,25 +1417,24 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_the_folders_above_a_new_cache_are_private(tmp_path: Path) -> None:
+    """With the umask 002 they were made so that their group could write, and then refused."""
+    before = os.umask(0o002)
+    try:
+        rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "one/two/kept")
+    finally:
+        os.umask(before)
+    assert {(tmp_path / each).stat().st_mode & 0o777 for each in ("one", "one/two", "one/two/kept")} == {0o700}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_a_folder_that_others_can_exchange_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "above" / "cache"
     folder.mkdir(parents=True, mode=0o700)
-    group = 4242
-    look = os.stat
-
-    def stat(path: Any, **options: Any) -> Any:
-        status = list(look(path, **options))
-        status[5] = group if os.fspath(path) == str(folder.parent) else status[5]
-        return os.stat_result(status)
-
-    monkeypatch.setattr(locate.os, "stat", stat)
     for mode in (0o777, 0o775, 0o757):
         folder.parent.chmod(mode)
         with pytest.raises(PermissionError, match=f"by other users.*: chmod go-w {folder.parent}$"):
             rawcuda.compile(FILL, cache=folder)
-    folder.parent.chmod(0o775)
-    group = os.geteuid()  # the group that many systems give each user
-    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)
     for mode in (0o1777, 0o755):
         folder.parent.chmod(mode)
         rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)

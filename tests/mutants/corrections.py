@@ -3599,12 +3599,12 @@ CORRECTIONS = [
         test="null/test_dlpack_import.py::test_a_deleter_that_could_not_be_called_for_want_of_memory_is_called_later",
     ),
     Correction(
-        "a third attack of an hour",
-        "a user to whom a list of rights permits it exchanges the cache",
+        "a ninth attack",
+        "a group whose number is the user's exchanges the cache and the folder for temporary files",
         "locate.py",
-        old=" or _has_list(below)):",
-        new="):",
-        test="null/test_locate.py::test_a_list_of_rights_for_another_user_counts_as_a_group_that_may_write",
+        old="others, who, option, ours = stat.S_IWGRP | stat.S_IWOTH, ",
+        new="others, who, option, ours = stat.S_IWOTH, ",
+        test="null/test_locate.py::test_a_private_folder_is_one_that_no_group_can_write_to",
     ),
     Correction(
         "a third attack of an hour",
@@ -8783,6 +8783,14 @@ CORRECTIONS = [
         old="            parent._open()  # it was borrowed\n",
         new="            pass\n",
         test="driver/test_array.py::test_levels_that_are_not_there",
+    ),
+    Correction(
+        "a ninth attack",
+        "the folders above a new cache can be written by a group if the umask says so",
+        "compiler/cache.py",
+        old="            folders.append(above)\n",
+        new="",
+        test="driver/test_compile.py::test_the_folders_above_a_new_cache_are_private",
     ),
 ]
 
