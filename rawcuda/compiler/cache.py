@@ -42,7 +42,7 @@ _BLANK = rb"[\0-\t\x0b-\x20]"
 _HASH = rb"(?:#|%%:)%b*" % _BLANK
 _INCLUDE = re.compile(
     rb"(?:(?:%b%b|\*/%b*(?:%b)?)(?:include|import|embed)"
-    rb"|_(?<!def _)(?<!defined _)(?<!defined\(_)_has_(?:include|embed))"
+    rb"|_(?<![# \t]ifdef _)(?<![# \t]ifndef _)(?<![ \t(!&|]defined _)(?<![ \t(!&|]defined\(_)_has_(?:include|embed))"
     rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b)*(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$|__has_\b'
     % (_START, _HASH, _BLANK, _HASH, _BLANK),
     re.M,

@@ -1178,6 +1178,19 @@ def test_what_is_not_understood_is_not_cached(compilations: list[Any], tmp_path:
     assert len(compilations) == 2 and not list((tmp_path / "kept").iterdir())
 
 
+@pytest.mark.parametrize("name", ["hasdef", "isdefined", "is_ifdef"])
+def test_a_macro_whose_name_ends_as_a_directive_looks_for_a_header(
+    compilations: list[Any], tmp_path: Path, name: str
+) -> None:
+    """`#ifdef __has_include` and `defined __has_include` look for none, and nothing more of these words was read."""
+    text = f'#define {name} __has_include("v.h")\n#if {name}\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n'
+    for number in (1, 2):
+        made = rawcuda.compile(text + FILL, options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+        assert f"{number};".encode() in made
+        (tmp_path / "v.h").touch()
+    assert len(compilations) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "variable"),
     [

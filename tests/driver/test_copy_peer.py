@@ -254,6 +254,25 @@ def test_an_interrupted_copy_of_a_cuda_array_is_done(device, other, monkeypatch,
         assert shared.tolist() == [0, 1, 2, 3]
 
 
+def test_an_interrupted_copy_through_temporary_memory_is_noted(device, other, monkeypatch):
+    """Memory was read without waiting for the copy: only the view of it that was copied had noted the stream."""
+    copying = module("arrays.copying")
+    real, image, memory = copying.copy, device.array(array.array("i", range(4))), other.allocate(16)
+    memory.fill(0)
+    rawcuda.synchronize()
+
+    def interrupt(*given, **more):
+        real(*given, **more)
+        raise KeyboardInterrupt
+
+    with device.stream() as stream, other.stream() as theirs:
+        monkeypatch.setattr(copying, "copy", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            image.copy_to(memory, stream=stream)
+        monkeypatch.undo()
+        assert memory.view("int32").download(stream=theirs).tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("kind", ["pinned", "managed"])
 @pytest.mark.parametrize("given", [None, "per_thread"])
 @pytest.mark.parametrize("layout", ["rows", "backwards"])

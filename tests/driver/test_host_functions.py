@@ -448,6 +448,23 @@ def test_functions_are_waited_for_at_the_end_of_python(python):
     assert result.returncode == 0 and result.stdout == "it ran\n" and "ValueError: unseen" in result.stderr, result
 
 
+def test_a_function_that_runs_at_the_end_of_python_is_waited_for(python):
+    """It was stopped in the middle, and a file that it wrote was half-written."""
+    result = python("""
+        import threading, time
+        from tests.subject import rawcuda
+        stream, begun = rawcuda.Device(0).stream(), threading.Event()
+        def save():
+            begun.set()
+            for number in range(5):
+                print(number, flush=True)
+                time.sleep(0.2)
+        stream.call(save)
+        begun.wait(0.5)  # (the emulator does not begin it yet in its other modes)
+    """)
+    assert result.returncode == 0 and result.stdout.split() == ["0", "1", "2", "3", "4"], result
+
+
 def test_at_the_end_of_python_other_streams_are_not_waited_for(python):
     """Their work may wait for something that will not come."""
     code = """

@@ -858,6 +858,47 @@ print(started.wait())
     assert not list(tmp_path.glob("emulated-*/*"))  # the folder of libraries is removed
 
 
+@pytest.mark.parametrize("place", ["loading, 'prepare'", "subprocess, 'Popen'"])
+def test_a_signal_before_the_program_is_started_reaches_it(python, tmp_path, place) -> None:
+    """The folder of libraries was left, and a program that was just started went on alone."""
+    code = f"""
+import os, signal, subprocess, sys
+from tests.subject import module
+loading, command = module("emulator.impersonating.loading"), module("tools.commands.emulate_command")
+where, name = {place}
+real = getattr(where, name)
+def signalled(*given, **more):
+    made = real(*given, **more)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return made
+setattr(where, name, signalled)
+print(command.main([sys.executable, "-c", "import time; time.sleep(60)"]))
+"""
+    result = python(code, check=True, env={"TMPDIR": str(tmp_path)}, timeout=30)
+    assert result.stdout == f"{128 + 15}\n" and "was ended by SIGTERM" in result.stderr
+    assert not list(tmp_path.glob("emulated-*/*"))
+
+
+@pytest.mark.parametrize("to", [">&-", ">/dev/full"])
+def test_what_is_printed_at_the_end_keeps_no_folder_and_goes_to_stderr_only(python, tmp_path, to) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import ctypes\n"
+        "from tests.subject import module\n"
+        "module('emulator.impersonating.loading').take()\n"
+        "library = ctypes.CDLL('libcuda.so.1')\n"
+        "library.cuInit(0), library.cuCoredumpGetAttribute(0, None, None)\n"
+        "raise ValueError\n"
+    )
+    code = f"""
+import subprocess, sys
+print(subprocess.run(["sh", "-c", "exec \\"$0\\" \\"$1\\" 2{to}", sys.executable, {str(path)!r}]).returncode)
+"""
+    result = python(code, check=True, env={"TMPDIR": str(tmp_path)})
+    assert result.stdout in ("1\n", "120\n")
+    assert not list(tmp_path.glob("emulated-*/*"))
+
+
 @pytest.mark.skipif(not (shutil.which("cc") and shutil.which("ld")), reason="there is no C compiler")
 def test_threads_of_a_program_in_c_have_contexts_of_their_own(tmp_path, python) -> None:
     if not loading._libpython():

@@ -277,11 +277,12 @@ def told_here() -> list[str]:
 
 
 def _finish(folder: str, pid: int) -> None:
-    """Remove the folder; if an exception ends the process, first print the missing functions that it called."""
+    """Remove the folder; if an exception ends the process, then print the missing functions that it called."""
     if pid == os.getpid():
-        for line in told(read(folder)) if hasattr(sys, "last_type") else ():
+        lines = told(read(folder)) if hasattr(sys, "last_type") else []
+        remove(folder)  # first, since stderr may be full
+        for line in lines if sys.stderr is not None else ():  # (print() would write to stdout)
             print(shown(f"{_PACKAGE}: {line}"), file=sys.stderr)
-        remove(folder)
 
 
 def remove(folder: str) -> None:

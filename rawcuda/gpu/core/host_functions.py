@@ -6,8 +6,8 @@ How          The driver calls one C function of ours, with a number, in a thread
              graph. The table has only a weak reference to it, because the function may refer to the graph. An exception
              cannot pass through the driver. It is put into the list `failed` of stream_arguments.py, together with an
              Origin, which represents the stream. The next synchronization of the stream or its device raises it. When
-             the interpreter ends, we wait for the functions that have not run yet, because Python code cannot run
-             later, and print the exceptions that were not raised.
+             the interpreter ends, we wait for the functions that have not returned yet, because Python code cannot
+             run later, and print the exceptions that were not raised.
              While a function runs, calls of the driver in its thread are refused before the driver is asked, which may
              wait for ever instead of refusing them.
 Source       CUDA Driver API, cuLaunchHostFunc: the function must not call the driver
@@ -74,7 +74,7 @@ class _Call:
 
 _OF_GRAPHS = Origin(_ANY, None)  # of all functions in graphs, which any stream of any device may launch
 # By the number that the driver passes:
-_calls: dict[int, _Call] = {}  # those that will be made once
+_calls: dict[int, _Call] = {}  # those that are made once, until they have returned
 _graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
 _forever: list[object] = []  # those of graphs of other software
 _origins: dict[tuple[int, int], Origin] = {}  # by device and stream, except those of per-thread streams
@@ -84,9 +84,10 @@ _thunk: list[object] = []  # the C function, as an argument, after it was first 
 _addresses: list[int] = []  # its address
 
 
-def _run(number: int | None) -> None:
+def _run(given: int | None) -> None:
     """Make the call with a number; this runs in a thread of the driver."""
-    made = _calls.pop(number or 0, None) or _graph_calls.get(number or 0, _no_call)()
+    number = given or 0
+    made = _calls.get(number) or _graph_calls.get(number, _no_call)()
     if made is None:
         return
     ident = get_ident()
@@ -100,6 +101,7 @@ def _run(number: int | None) -> None:
         if len(failed) > _MOST_KEPT:  # nobody waits for their streams
             _print(failed.pop(0)[1])
     finally:
+        _calls.pop(number, None)  # (until now, so that Python waits for the function before it ends)
         made = None  # what only the function refers to ends here: its finalizers may not call the driver either
         careful.remove(_run)
         serving.remove(ident)
@@ -160,7 +162,7 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
 
 
 def calls_of(ordinal: int) -> list[int]:
-    """Return the numbers of the calls that have not been made on the streams of a device.
+    """Return the numbers of the calls that have not returned on the streams of a device.
 
     Those of streams that we do not own are included if no other device is in use.
     """
@@ -233,7 +235,7 @@ def _raise_first(chosen: Callable[[Origin], bool]) -> None:
 
 
 def _finish() -> None:
-    """Wait for the functions that have not run yet, and print exceptions that were not raised, when Python ends."""
+    """Wait for functions that have not returned yet, and print exceptions that were not raised, when Python ends."""
     if forked:
         return
     elsewhere = bool(_graph_calls)  # whether functions may run on streams that we do not know

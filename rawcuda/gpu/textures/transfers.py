@@ -238,9 +238,10 @@ def load(box: Box, target: object, stream: object) -> None:
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert inner is not None
         _run(box, inner, "src", stream, handle, primary, aside, None)
-        copying.copy(data, aside, stream=stream)
         if side.kind != "host":
-            note(thing, LEGACY if stream is None else stream)
+            make_ready(primary, stream, thing)
+            note(thing, LEGACY if stream is None else stream)  # as in _submit(); the copy notes that in `data`
+        copying.copy(data, aside, stream=stream)
     elif side.kind == "host":
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     """Run the program and return its exit status."""
     from ...emulator import Emulator
     from ...emulator.impersonating.journal import read, told
-    from ...emulator.impersonating.loading import prepare, remove, unusable
+    from ...emulator.impersonating.loading import unusable
 
     cut = _first_word(arguments)
     options, command = make_parser().read(arguments[:cut]), arguments[cut:]
@@ -51,9 +51,23 @@ def main(arguments: list[str]) -> int:
     words = [os.environ.get(_SETTINGS, ""), *options.words]
     os.environ[_SETTINGS] = ",".join(word for word in words if word)
     Emulator.from_environment()  # refuses a wrong word before the program is started
+    program = _Program()
+    on_term = signal.signal(signal.SIGTERM, program.pass_on)
+    on_hangup = signal.signal(signal.SIGHUP, program.pass_on)
+    try:
+        return _emulate(program, command, options)
+    finally:
+        signal.signal(signal.SIGTERM, on_term)
+        signal.signal(signal.SIGHUP, on_hangup)
+
+
+def _emulate(program: _Program, command: list[str], options: Any) -> int:
+    from ...emulator.impersonating.journal import read, told
+    from ...emulator.impersonating.loading import prepare, remove
+
     folder, variables = prepare()
     try:
-        status = _run(command, {**os.environ, **variables})
+        status = program.run(command, {**os.environ, **variables})
         crashed = status < 0 or status > 128
         lines = []
         if status or options.doctor:
@@ -111,26 +125,39 @@ def _is_for_python(word: str) -> bool:
     return word == "-" or word[:2] in ("-m", "-c")
 
 
-def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run a program to its end, and pass on SIGTERM and SIGHUP.
+class _Program:
+    """A program to run; SIGTERM and SIGHUP are passed on to it, also those that come before it is started."""
 
-    A terminal sends SIGINT to the program as well, so here it does nothing: `kill -INT` must be sent to the program.
-    """
-    try:
-        program = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise Refusal(f"{command[0]}: {error.strerror}") from None
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.early: list[int] = []
 
-    def pass_on(number: int, frame: Any) -> None:
-        program.send_signal(number)
+    def pass_on(self, number: int, frame: Any) -> None:
+        """Handle a signal."""
+        if self.process is None:
+            self.early.append(number)
+        else:
+            self.process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        return program.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def run(self, command: list[str], environment: dict[str, str]) -> int:
+        """Run the program to its end, and return its status; it is not started if a signal has come.
+
+        A terminal sends SIGINT to the program as well, so here it does nothing: `kill -INT` must be sent to the
+        program.
+        """
+        if self.early:
+            return -self.early[0]
+        try:
+            started = self.process = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            raise Refusal(f"{command[0]}: {error.strerror}") from None
+        for number in self.early:  # while it was started
+            started.send_signal(number)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return started.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def _signal(number: int) -> str:
