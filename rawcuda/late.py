@@ -46,6 +46,7 @@ class Late(_Names):
         if name.startswith("__"):  # inspect and doctest ask every object for some of these
             raise AttributeError(name)
         found = self._load()
-        self.__dict__ = found.__dict__
-        self.__class__ = _Names  # type: ignore[assignment]
+        if not getattr(found.__spec__, "_initializing", False):  # else the import may fail yet
+            self.__dict__ = found.__dict__
+            self.__class__ = _Names  # type: ignore[assignment]
         return getattr(found, name)

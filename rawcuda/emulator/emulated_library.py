@@ -27,6 +27,7 @@ __all__ = ["CHECKS", "Emulator", "PEERS", "shared"]
 _EXECUTORS = ("auto", "scalar", "numpy")
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "leakcheck")
 PEERS = ("on", "off", "pairs")
+_LONGEST = 10**9  # seconds, 31 years
 _NEWEST = 13000  # the CUDA version that the emulator stands for by default
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
@@ -80,6 +81,8 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
             )
     known = dict(settings)
     if "checkers" in known:
+        if "checks" in known:
+            raise TypeError("checks and checkers are two names of one setting: give one of them")
         given = known.pop("checkers")
         if isinstance(given, str):
             known["checks"] = given.replace(",", " ").split()
@@ -197,8 +200,8 @@ class Emulator:
         unknown = [name for name in chosen if name not in CHECKS]
         if unknown:
             raise ValueError(f"checks {unknown}: must be among {', '.join(CHECKS)}")
-        if not 0 <= timeout < float("inf"):
-            raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
+        if not 0 <= timeout <= _LONGEST:
+            raise ValueError(f"timeout={timeout}: must be a number of seconds up to {_LONGEST}, or 0 for none")
         given = " and ".join([name for name in ("initcheck", "racecheck") if name in chosen])
         if given and not checked:
             raise ValueError(f"{given} needs checked kernels: leave out {given}, or checked=False (the word unchecked)")

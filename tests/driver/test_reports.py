@@ -259,6 +259,7 @@ def test_use_sets_what_the_variable_sets(python: Any) -> None:
         """
         from tests.subject import rawcuda, module
         for wrong in (lambda: rawcuda.use("nvidia", strict=True), lambda: rawcuda.use("emulator", stric=True),
+                      lambda: rawcuda.use("emulator", checkers=["racecheck"], checks=["initcheck"]),
                       lambda: rawcuda.use("emulator", checkers=["memchek"])):
             try:
                 wrong()
@@ -277,9 +278,10 @@ def test_use_sets_what_the_variable_sets(python: Any) -> None:
         env={"RAWCUDA_EMULATOR": "timeout=9,devices=2", "RAWCUDA_DRIVER": None},
         check=True,
     )
-    first, second, third, made, last = result.stdout.splitlines()
+    first, second, both, third, made, last = result.stdout.splitlines()
     assert first == "TypeError use('nvidia', strict=...): only 'emulator' has settings"
     assert second.startswith("TypeError the emulator has no setting 'stric': its settings are ") and "strict" in second
+    assert both == "TypeError checks and checkers are two names of one setting: give one of them"
     assert third.startswith("ValueError") and "'memchek'" in third
     assert made == "3 True True False True 9.0"
     assert last.startswith("the emulator is in use already, with other settings: ")

@@ -261,3 +261,30 @@ def test_copies_between_devices_leave_the_captures_of_other_streams_alone(device
         assert memory.tolist() == numbers.tolist()
         assert image.tolist() == [numbers[row].tolist() for row in (0, 0, 1, 3)]
         image.close(), there.close()
+
+
+@pytest.mark.parametrize("which", ["the array's", "the other"])
+def test_a_copy_between_devices_is_refused_if_a_default_stream_of_either_is_captured(device: Any, which: str) -> None:
+    """Its temporary memory would be freed, and the graph would read it."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    numbers, per_thread = np.arange(8, dtype="int32"), rawcuda.Stream.per_thread
+    with rawcuda.Device(1 - device.ordinal) as other:
+        image, there, memory = device.array(numbers), other.array((8,), "int32"), other.zeros(8, "int32")
+        captured = device if which == "the array's" else other
+        filled = captured.empty(4, "int32")
+        rawcuda.synchronize()
+        with captured.current(), captured.stream() as stream:
+            with stream.capture() as graph:
+                filled.fill(1, stream=stream)
+                per_thread.wait(stream)
+                for copy in (
+                    lambda: image.copy_from(there, stream=per_thread),
+                    lambda: image.copy_to(memory, stream=per_thread),
+                    lambda: image.copy_from(memory, stream=per_thread),
+                ):
+                    with pytest.raises(rawcuda.InvalidUse, match="this copy needs temporary memory"):
+                        copy()
+                stream.wait(per_thread)
+            graph.close()
+        image.close(), there.close()

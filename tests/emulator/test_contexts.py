@@ -542,6 +542,9 @@ def test_what_is_asked_of_an_emulator():
     for count in (0, 65):
         with pytest.raises(ValueError, match="devices"):
             Emulator(devices=count)
+    for seconds in (10**400, float("inf"), float("nan"), -1):
+        with pytest.raises(ValueError, match="must be a number of seconds"):
+            Emulator(timeout=seconds)
     assert "random seed 3" in repr(Emulator("random", 3))
     assert set(Emulator().symbols) > {"cuInit", "cuMemAlloc_v2"}
 

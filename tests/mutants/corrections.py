@@ -8862,6 +8862,41 @@ CORRECTIONS = [
             "test_what_is_printed_at_the_end_keeps_no_folder_and_goes_to_stderr_only[>&-]"
         ),
     ),
+    Correction(
+        "a ninth attack",
+        "an import that fails while it is used leaves no view that can be exported",
+        "late.py",
+        old='        if not getattr(found.__spec__, "_initializing", False):',
+        new="        if True:",
+        test="null/test_import.py::test_an_import_that_uses_itself_and_fails_is_made_again",
+    ),
+    Correction(
+        "a ninth reading",
+        "a copy of CUDA arrays through temporary memory is captured by the default stream of the other device",
+        "gpu/textures/transfers.py",
+        old="        refuse_capture(other, stream, why)\n",
+        new="        pass\n",
+        test=(
+            "driver/test_texture_surface.py::"
+            "test_a_copy_between_devices_is_refused_if_a_default_stream_of_either_is_captured[the other]"
+        ),
+    ),
+    Correction(
+        "a ninth reading",
+        "the emulator itself fails after a timeout that is no float",
+        "emulator/emulated_library.py",
+        old="        if not 0 <= timeout <= _LONGEST:",
+        new='        if not 0 <= timeout < float("inf"):',
+        test="emulator/test_contexts.py::test_what_is_asked_of_an_emulator",
+    ),
+    Correction(
+        "a ninth reading",
+        "of both names of a setting of the emulator, one is dropped in silence",
+        "emulator/emulated_library.py",
+        old='        if "checks" in known:\n',
+        new="        if False:\n",
+        test="driver/test_reports.py::test_use_sets_what_the_variable_sets",
+    ),
 ]
 
 

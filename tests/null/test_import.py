@@ -214,3 +214,26 @@ def test_an_old_python_is_told_which_it_needs(python: Python, run: str, error: s
             print(type(error).__name__, error)
     """)
     assert result.stdout.startswith(f"{error} {NAME} needs Python 3.9 or later, and this is 3.8.18 ("), result.stderr
+
+
+def test_an_import_that_uses_itself_and_fails_is_made_again(python: Python) -> None:
+    """As by a signal handler that exports a view while the first one is exported: no view could be exported later."""
+    code = """
+        import sys
+        from tests.subject import rawcuda
+        a = rawcuda.view(bytearray(16))
+
+        class Finder:
+            def find_spec(self, name, path, target=None):
+                if name.endswith("interpreter.buffer_type"):
+                    sys.meta_path.remove(self)
+                    a.__dlpack__()
+
+        sys.meta_path.insert(0, Finder())
+        for _ in range(2):
+            try:
+                print(type(a.__dlpack__()).__name__)
+            except AttributeError as error:
+                print("partially" in str(error))
+    """
+    assert python(code, check=True).stdout.split() == ["True", "PyCapsule"]

@@ -180,10 +180,18 @@ def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryCont
     else:
         rows = _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
-        refuse_capture(
-            primary, stream, "this copy needs temporary memory: copy between the CUDA array and rows on its device"
-        )
+        why = "this copy needs temporary memory: copy between the CUDA array and rows on its device"
+        _refuse_capture(why, stream, handle, primary, side.primary)
     return handle, primary, side, there, rows
+
+
+def _refuse_capture(
+    why: str, stream: object, handle: int, primary: PrimaryContext, other: PrimaryContext | None
+) -> None:
+    """Refuse a copy of two contexts if the stream is being captured; a default stream is that of each of them."""
+    refuse_capture(primary, stream, why)
+    if other is not None and other is not primary and handle <= PER_THREAD:
+        refuse_capture(other, stream, why)
 
 
 def store(box: Box, source: object, stream: object) -> None:
@@ -273,7 +281,8 @@ def move(target: Box, source: Box, stream: object) -> None:
     stream = settled(stream)
     (handle, primary), there = _begin(target, stream), source.array._open()
     if primary is not there or target.extent() != source.extent():
-        refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts of the same extents")
+        why = "this copy needs temporary memory: copy between parts of the same extents"
+        _refuse_capture(why, stream, handle, primary, there)
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
         if primary is there or handle <= PER_THREAD:  # a default stream is that of each device
             follow_default(there, handle, primary)

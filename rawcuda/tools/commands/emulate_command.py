@@ -76,13 +76,17 @@ def _emulate(program: _Program, command: list[str], options: Any) -> int:
             lines.insert(0, f"{command[0]} was ended by {_signal(-status)}")
         if options.doctor:
             lines.insert(0, f"impersonated in {folder}: {', '.join(sorted(os.listdir(folder)))}")
-        for line in lines:
-            say(f"emulate: {line}", stream=sys.stderr)
+        _tell(lines)
     finally:
         remove(folder)
     if status >= 0:
         return status
     return 128 - status
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        say(f"emulate: {line}", stream=sys.stderr)
 
 
 def make_parser() -> Parser:
