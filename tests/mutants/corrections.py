@@ -8690,7 +8690,7 @@ CORRECTIONS = [
         "a copy from a CUDA array to another device is not in the order of its stream",
         "gpu/textures/transfers.py",
         old="        copying.copy(data, aside, stream=stream)\n",
-        new="        copying.copy(data, aside, stream=None if there else stream)\n",
+        new="        copying.copy(data, aside, stream=stream if side.primary is primary else None)\n",
         test="driver/test_texture_surface.py::test_copies_between_devices_are_in_the_order_of_their_stream",
         mode="lazy",
     ),

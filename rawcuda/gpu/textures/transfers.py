@@ -166,23 +166,22 @@ def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:
     return handle, primary
 
 
-def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryContext, Side, bool, _Rows | None]:
-    """Return both ends of a copy: handle and context of the array; side, whether it is on another device, and rows.
+def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryContext, Side, _Rows | None]:
+    """Return both ends of a copy: handle and context of the array; side and rows, None if it needs a temporary array.
 
     raises  InvalidUse  the stream is being captured, and the copy must be waited for
     """
     handle, primary = _begin(box, stream)
     side = copying.examine(data)
     copying._check_usable(side, data)
-    there = side.kind == "device" and side.primary is not primary
-    if there:
+    if side.kind == "device" and side.primary is not primary:
         rows = None
     else:
         rows = _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
         why = "this copy needs temporary memory: copy between the CUDA array and rows on its device"
         _refuse_capture(why, stream, handle, primary, side.primary)
-    return handle, primary, side, there, rows
+    return handle, primary, side, rows
 
 
 def _refuse_capture(
@@ -209,9 +208,9 @@ def store(box: Box, source: object, stream: object) -> None:
             data = data.broadcast_to(wanted)
         except ValueError:
             raise ValueError(f"could not broadcast source of shape {data.shape} into shape {wanted}") from None
-    handle, primary, side, there, rows = _ends(box, data, stream)
+    handle, primary, side, rows = _ends(box, data, stream)
     if rows is None:
-        aside = _aside(box, side, there)
+        aside = _aside(box, side)
         if side.primary is not None:
             follow_default(side.primary, handle, primary)  # the CPU may copy, on a stream of the memory's device alone
         copying.copy(aside, data, stream=stream)
@@ -240,9 +239,9 @@ def load(box: Box, target: object, stream: object) -> None:
         raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}: reshape() one")
     if data.readonly:
         raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
-    handle, primary, side, there, rows = _ends(box, data, stream)
+    handle, primary, side, rows = _ends(box, data, stream)
     if rows is None:
-        aside = _aside(box, side, False)
+        aside = _aside(box, side)
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert inner is not None
         _run(box, inner, "src", stream, handle, primary, aside, None)
@@ -301,7 +300,7 @@ def move(target: Box, source: Box, stream: object) -> None:
     _submit(description, target, stream, handle, primary, target.array, (target.array, source.array))
 
 
-def _aside(box: Box, side: Side, there: bool) -> StridedView:
+def _aside(box: Box, side: Side) -> StridedView:
     """Make a temporary array in C order, in host memory or on the array's device."""
     if side.kind in _HOST_KINDS:
         return StridedView._plain_kind._empty_host(_wanted(box), box.array.form.dtype)
