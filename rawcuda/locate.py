@@ -535,8 +535,6 @@ def preload(soname: str) -> None:
 
     raises  PermissionError  the loader could find one that load() does not take
     """
-    import glob
-
     if sys.platform == "win32":
         return
     try:
@@ -555,9 +553,25 @@ def preload(soname: str) -> None:
             here = os.path.dirname(here)
         refuse_planted(here)
         _refuse_open(here)
-        for below in ("", "*", "glibc-hwcaps/*"):  # those for kinds of processors, "tls", ...
-            for file in glob.glob(os.path.join(glob.escape(folder), below, soname)):
-                refuse_planted(file)
+        for here in _searched_with(folder):
+            refuse_planted(here)
+            _refuse_open(here)
+            refuse_planted(os.path.join(here, soname))
+
+
+# Folders in a folder of the loader, and in each other, in which loaders of glibc look first, for a kind of processor
+_KINDS = (
+    *"tls glibc-hwcaps x86-64-v2 x86-64-v3 x86-64-v4 x86_64 haswell xeon_phi avx512_1".split(),
+    *"aarch64 atomics power9 power10".split(),
+)
+
+
+def _searched_with(folder: str, deepest: int = 4) -> Iterator[str]:
+    """Yield a folder of the loader, and those in it that the loader searches with it; none if it does not exist."""
+    if os.path.isdir(folder):
+        yield folder
+        for kind in _KINDS if deepest else ():
+            yield from _searched_with(os.path.join(folder, kind), deepest - 1)
 
 
 class SharedLibrary:

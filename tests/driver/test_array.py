@@ -549,6 +549,7 @@ def test_levels_that_are_not_there(device):
             mipmapped["0"]
         level = mipmapped[1]
         borrowed = rawcuda.OpaqueArray.borrow(device, level.handle, owner=level)
+        assert "level 1" in repr(level) and "level" not in repr(borrowed)
     for made in (level, borrowed):
         with pytest.raises(rawcuda.Closed, match="MipmappedArray of this array"):
             made.copy_from(np.zeros((4, 4), np.float32))

@@ -185,6 +185,9 @@ def test_memory_that_is_refused(device):
         device.texture(device.empty((4, 3), "uint8"), channels=4)
     with pytest.raises(ValueError, match="RGBA"):
         device.texture(device.empty((4, 3), "uint8"), channels=3)
+    for dtype in ("float32x3", "float16x8"):
+        with pytest.raises(ValueError, match="an element has 1, 2 or 4"):
+            device.texture(device.empty(64, dtype))
     for host in (np.zeros(4, np.float32), b"1234", rawcuda.view(np.zeros((4, 8), np.float32))):
         with pytest.raises(ValueError, match="host memory"):
             device.texture(host)

@@ -4859,8 +4859,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a compiler loads a planted libcuda of the loader's folders for kinds of processors",
         "locate.py",
-        old='for below in ("", "*", "glibc-hwcaps/*"):',
-        new='for below in ("", "*"):',
+        old='"tls glibc-hwcaps x86',
+        new='"tls x86',
         test=(
             "null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted"
             "[glibc-hwcaps/x86-64-v2]"
@@ -7944,8 +7944,8 @@ CORRECTIONS = [
         "an eighth attack",
         "a compiler loads a planted libcuda of the loader's older folders for kinds of processors",
         "locate.py",
-        old='for below in ("", "*", "glibc-hwcaps/*"):',
-        new='for below in ("", "glibc-hwcaps/*"):',
+        old='"tls glibc-hwcaps x86',
+        new='"glibc-hwcaps x86',
         test="null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[tls]",
     ),
     Correction(
@@ -8896,6 +8896,22 @@ CORRECTIONS = [
         old='        if "checks" in known:\n',
         new="        if False:\n",
         test="driver/test_reports.py::test_use_sets_what_the_variable_sets",
+    ),
+    Correction(
+        "a ninth reading",
+        "a compiler loads a libcuda that was put into a folder for kinds of processors later",
+        "locate.py",
+        old="            refuse_planted(here)\n            _refuse_open(here)\n            refuse_planted(os.path",
+        new="            refuse_planted(os.path",
+        test="null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[tls]",
+    ),
+    Correction(
+        "a ninth reading",
+        "the driver is asked for a texture of vectors of three",
+        "gpu/textures/texture.py",
+        old="        count = channels_of(lanes if channels is None else channels)\n",
+        new="        count = lanes if channels is None else channels_of(channels)\n",
+        test="driver/test_texture_arguments.py::test_memory_that_is_refused",
     ),
 ]
 

@@ -338,7 +338,7 @@ def test_a_bare_soname_is_looked_up_along_the_loaders_path(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
-@pytest.mark.parametrize("below", ["", "glibc-hwcaps/x86-64-v2", "tls", "x86_64"])
+@pytest.mark.parametrize("below", ["", "glibc-hwcaps/x86-64-v2", "tls", "x86_64", "tls/haswell"])
 def test_what_another_library_would_load_by_name_is_refused_where_it_is_planted(tmp_path, monkeypatch, below):
     name = "libnothing.so.7"
     folder = tmp_path / "folder"
@@ -354,6 +354,14 @@ def test_what_another_library_would_load_by_name_is_refused_where_it_is_planted(
     (folder / below / name).chmod(0o666)
     with pytest.raises(PermissionError, match=f"chmod o-w {folder / below / name}"):
         locate.preload(name)
+    (folder / below / name).unlink()  # somebody may put it there later
+    (folder / below).chmod(0o1777)
+    with pytest.raises(PermissionError, match=f"chmod o-w {folder / below}"):
+        locate.preload(name)
+    if not below:
+        (folder / "tls").symlink_to(".")  # it has no end
+    (folder / below).chmod(0o755)
+    locate.preload(name)
     monkeypatch.setenv("LD_LIBRARY_PATH", "")  # which is not the current folder
     monkeypatch.chdir(folder)
     locate.preload(name)

@@ -261,7 +261,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
     def __repr__(self) -> str:
         where = shown_handle(self)
         level = ""
-        if isinstance(self.parent, InContext):
+        if isinstance(self.parent, Formed) and not isinstance(self.parent, OpaqueArray):
             level = f", level {self.level}"
         return f"<OpaqueArray {where} {self.form.describe()}, {self.form.kind}{level}, device {self.device.ordinal}>"
 

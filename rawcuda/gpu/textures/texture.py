@@ -286,7 +286,7 @@ class _Source:
         """Describe memory of one or two dimensions."""
         dtype, lanes = vector_of(seen.dtype)
         element_of(dtype)
-        count = lanes if channels is None else channels_of(channels)
+        count = channels_of(lanes if channels is None else channels)
         data = data_of(seen, dtype, count)
         shape, strides = data.shape, data.strides
         if count > 1:
