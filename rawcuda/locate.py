@@ -551,12 +551,10 @@ def preload(soname: str) -> None:
         here = folder
         while not os.path.exists(here):  # somebody could make it
             here = os.path.dirname(here)
-        refuse_planted(here)
-        _refuse_open(here)
-        for here in _searched_with(folder):
-            refuse_planted(here)
-            _refuse_open(here)
-            refuse_planted(os.path.join(here, soname))
+        for place in (here, *_searched_with(folder)):
+            refuse_planted(place)
+            _refuse_open(place)
+            refuse_planted(os.path.join(place, soname))
 
 
 # Folders in a folder of the loader, and in each other, in which loaders of glibc look first, for a kind of processor

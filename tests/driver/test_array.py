@@ -540,6 +540,24 @@ def test_impossible_numbers_of_levels(device, levels, error):
         device.mipmapped_array((8, 8), "float32", levels=levels)
 
 
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("to_array", [False, True], ids=["from an array", "to an array"])
+def test_no_capture_begins_while_a_copy_is_waited_for(device, monkeypatch, strided, to_array):
+    """With rows in pageable memory none began; with another layout, the copy broke a capture of another thread."""
+    transfers, waiting, seen = module("gpu.textures.transfers"), module("gpu.core.points").waiting, []
+    data = np.zeros((4, 12), np.float32)[:, :: 2 if strided else 1]
+    queue = transfers._queue
+
+    def queued(*given):
+        seen.append(len(waiting))
+        queue(*given)
+
+    with device.array(data.shape, "float32") as array:
+        monkeypatch.setattr(transfers, "_queue", queued)
+        array.copy_from(data) if to_array else array.copy_to(data)
+    assert seen == [1] and not waiting
+
+
 def test_levels_that_are_not_there(device):
     with device.mipmapped_array((8, 8), "float32") as mipmapped:
         for number in (4, -5):

@@ -99,10 +99,21 @@ class Foreign:
 
 @needs_compiler
 @pytest.mark.parametrize("captured", [False, True])
-def test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced(device, captured):
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["afterwards", "meanwhile"])
+def test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced(device, monkeypatch, captured, meanwhile):
     foreign, stream, go = Foreign(device.allocate(64 * 64 * 4)), device.stream(), threading.Event()
     gone, made = weakref.ref(foreign), TensorMap.tiled(foreign, box=(8, 8))
     out, other = device.empty(32, "uint32"), device.empty((64, 64), "float32")
+    packed = TensorMap._pass
+
+    def replaced(self, slot):  # as another thread may do it
+        try:
+            return packed(self, slot)
+        finally:
+            self.replace_address(other)
+
+    if meanwhile:
+        monkeypatch.setattr(TensorMap, "_pass", replaced)
     with load(device, SOURCE) as code:
         if captured:
             with stream.capture() as graph:

@@ -1307,8 +1307,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a copy of a CUDA array breaks a capture",
         "gpu/textures/transfers.py",
-        old='    if side.kind == "host":\n        uncaptured(',
-        new="    if False:\n        uncaptured(",
+        old='    if side is None or side.kind == "host":  # it is waited for',
+        new="    if False:",
         test="driver/test_array.py::test_what_cannot_be_captured_is_refused_and_the_capture_stays_valid[host]",
     ),
     Correction(
@@ -4142,8 +4142,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a copy of CUDA arrays through temporary memory is captured in part",
         "gpu/textures/transfers.py",
-        old='        refuse_capture(primary, stream, "this copy needs temporary memory: copy between parts',
-        new='        str("',
+        old="        _refuse_capture(why, stream, handle, primary, there)\n",
+        new="",
         test="driver/test_array.py::test_parts_along_any_axes_are_copied[False-False]",
     ),
     Correction(
@@ -7973,8 +7973,8 @@ CORRECTIONS = [
         "an eighth attack",
         "a compiler loads a libcuda that every user can put there after the check",
         "locate.py",
-        old="        _refuse_open(here)\n        for below in",
-        new="        for below in",
+        old="            _refuse_open(place)\n",
+        new="",
         test="null/test_locate.py::test_a_folder_into_which_a_library_could_be_put_is_refused_before_it_is_there[open]",
     ),
     Correction(
@@ -8901,8 +8901,8 @@ CORRECTIONS = [
         "a ninth reading",
         "a compiler loads a libcuda that was put into a folder for kinds of processors later",
         "locate.py",
-        old="            refuse_planted(here)\n            _refuse_open(here)\n            refuse_planted(os.path",
-        new="            refuse_planted(os.path",
+        old="for place in (here, *_searched_with(folder)):",
+        new="for place in (here,):",
         test="null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[tls]",
     ),
     Correction(
@@ -8912,6 +8912,25 @@ CORRECTIONS = [
         old="        count = channels_of(lanes if channels is None else channels)\n",
         new="        count = lanes if channels is None else channels_of(channels)\n",
         test="driver/test_texture_arguments.py::test_memory_that_is_refused",
+    ),
+    Correction(
+        "a ninth reading",
+        "a launch has the address of memory that a tensor map described, and keeps other memory",
+        "gpu/kernels/packing.py",
+        old="        value, source = argument._pass(slot)\n",
+        new='        value, source = argument._pass(slot)[0], getattr(argument, "view", None)\n',
+        test=(
+            "driver/test_tensor_map.py::"
+            "test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced[meanwhile-False]"
+        ),
+    ),
+    Correction(
+        "a ninth reading",
+        "a capture of another thread begins while a copy of a CUDA array through temporary memory is waited for",
+        "gpu/textures/transfers.py",
+        old='    if side is None or side.kind == "host":  # it is waited for',
+        new='    if side is not None and side.kind == "host":',
+        test="driver/test_array.py::test_no_capture_begins_while_a_copy_is_waited_for[to an array-True]",
     ),
 ]
 

@@ -82,13 +82,12 @@ class Passed:
     __slots__ = ()
     declares = ""
 
-    def _pass(self, slot: Slot) -> int | bytes:
-        """Return the value for the kernel, after checking that the object is open and that the parameter takes it."""
-        raise NotImplementedError
+    def _pass(self, slot: Slot) -> tuple[int | bytes, object]:
+        """Return the value for the kernel, and the view or the array whose elements the kernel accesses through it.
 
-    def _source(self) -> object:
-        """Return the view or the array whose elements the kernel accesses through this object."""
-        return None
+        The object must be open, and the parameter take it.
+        """
+        raise NotImplementedError
 
 
 class Declared:

@@ -316,11 +316,10 @@ def _pack_foreign(slot: Slot, argument: object, kept: Kept) -> int:
 def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> bytes | int:
     """Pack a texture, a surface or a tensor map, which is kept until the stream has completed the launch."""
     try:
-        value: bytes | int = argument._pass(slot)
+        value, source = argument._pass(slot)
     except Closed as error:
         _name(slot, error)
         raise
-    source = argument._source()
     kept.extend((argument, source))  # (the memory of a tensor map may be replaced)
     owner = getattr(source, "_owner", source)
     if isinstance(owner, Memory):

@@ -74,12 +74,9 @@ class SurfaceObject(SetOnce, InContext, Passed):
         made._create(device, SURFACE, (ctypes.byref(resource),))
         return made
 
-    def _pass(self, slot: Slot) -> int:
+    def _pass(self, slot: Slot) -> tuple[int, object]:
         check_passing(self, slot, self.resource)
-        return self.handle
-
-    def _source(self) -> object:
-        return self.resource
+        return self.handle, self.resource
 
     def __repr__(self) -> str:
         where = shown_handle(self)

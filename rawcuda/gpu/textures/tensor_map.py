@@ -294,22 +294,20 @@ class TensorMap(SetOnce, Passed):
     def __bytes__(self) -> bytes:
         return bytes(self._described[0])
 
-    def _pass(self, slot: Slot) -> bytes:
+    def _pass(self, slot: Slot) -> tuple[bytes, object]:
         if slot.size != _SIZE:
             slot.refuse(
                 ValueError,
                 self,
                 f"has {_SIZE} bytes, not {slot.size}: declare the parameter const __grid_constant__ CUtensorMap",
             )
-        self.view.ptr  # raises Closed
+        made, seen = self._described  # once: another thread may replace the memory
+        seen.ptr  # raises Closed
         if self._ordinal != slot.ordinal:
             slot.refuse(
                 ValueError, self, f"is of memory on device {self._ordinal}, the kernel is on device {slot.ordinal}"
             )
-        return bytes(self)
-
-    def _source(self) -> object:
-        return self.view
+        return bytes(made), seen
 
     def __copy__(self) -> NoReturn:
         raise TypeError("a TensorMap cannot be copied: use the object itself, or make another one")

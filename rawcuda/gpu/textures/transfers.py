@@ -179,9 +179,11 @@ def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryCont
     else:
         rows = _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
-        why = "this copy needs temporary memory: copy between the CUDA array and rows on its device"
-        _refuse_capture(why, stream, handle, primary, side.primary)
+        _refuse_capture(_TEMPORARY, stream, handle, primary, side.primary)
     return handle, primary, side, rows
+
+
+_TEMPORARY = "this copy needs temporary memory: copy between the CUDA array and rows on its device"
 
 
 def _refuse_capture(
@@ -217,9 +219,6 @@ def store(box: Box, source: object, stream: object) -> None:
         rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert rows is not None
         _run(box, rows, "dst", stream, handle, primary, aside, None)
-        return
-    if side.kind == "host":
-        uncaptured(primary, stream, PAGEABLE, _run, box, rows, "dst", stream, handle, primary, thing, side)
     else:
         _run(box, rows, "dst", stream, handle, primary, thing, side)
 
@@ -249,8 +248,6 @@ def load(box: Box, target: object, stream: object) -> None:
             make_ready(primary, stream, thing)
             note(thing, LEGACY if stream is None else stream)  # as in _submit(); the copy notes that in `data`
         copying.copy(data, aside, stream=stream)
-    elif side.kind == "host":
-        uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
         _run(box, rows, "src", stream, handle, primary, thing, side)
 
@@ -341,7 +338,11 @@ def _run(
         written: Any = box.array
     else:
         written = thing
-    _submit(description, box, stream, handle, primary, written, (box.array,), thing, side)
+    arguments = description, box, stream, handle, primary, written, (box.array,), thing, side
+    if side is None or side.kind == "host":  # it is waited for
+        uncaptured(primary, stream, _TEMPORARY if side is None else PAGEABLE, _submit, *arguments)
+    else:
+        _submit(*arguments)
 
 
 def _submit(
