@@ -43,7 +43,7 @@ _HASH = rb"(?:#|%%:)%b*" % _BLANK
 _INCLUDE = re.compile(
     rb"(?:(?:%b%b|\*/%b*(?:%b)?)(?:include|import|embed)"
     rb"|_(?<![# \t]ifdef _)(?<![# \t]ifndef _)(?<![ \t(!&|]defined _)(?<![ \t(!&|]defined\(_)_has_(?:include|embed))"
-    rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b)*(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$|__has_\b'
+    rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b){0,999}(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$|__has_\b'
     % (_START, _HASH, _BLANK, _HASH, _BLANK),
     re.M,
 )

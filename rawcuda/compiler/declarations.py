@@ -23,12 +23,8 @@ __all__ = ["Declarations"]
 
 _UNKNOWN = CType("")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d[\w.']*|\"[^\"]*\"|::|\[\[|\]\]|\S")
-# What has no end goes on to the end of the text or the line; else each of many would be searched for its end to there.
-_BLANKED = re.compile(
-    r"//[^\\\n]*(?:\\(?:\r?\n)?[^\\\n]*)*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?(?:\)\1\"|\Z)"
-    r"|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*(?:\"|\\?\Z|(?=\n))|'(?:\\.|[^'\\\n]){1,16}'",
-    re.DOTALL,
-)
+_BLANKED = re.compile(r"//|/\*|R\"([^()\\\s]{0,16})\(|\"|'(?:\\.|[^'\\\n]){1,16}'", re.DOTALL)  # how it begins
+_IN_COMMENT, _IN_STRING = re.compile(r"\\\r?\n|\n"), re.compile(r"\\.|[\"\n]", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _WORDS = frozenset("void bool char short int long float double signed unsigned wchar_t __int64".split())
 _IGNORED = frozenset(
@@ -365,18 +361,45 @@ def _options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _blanked(text: str) -> str:
     """Remove comments, and what is in strings, except for the "C" of extern "C"."""
+    made: list[str] = []
+    at = 0
+    while True:
+        found = _BLANKED.search(text, at)
+        if found is None:
+            return "".join(made) + text[at:]
+        first, inside = found.span()
+        made.append(text[at:first])
+        at = _end_of(text, found)
+        if text[first] == "'":
+            made.append("0")
+        elif text[first] == "/":
+            made.append(" ")
+        else:
+            whole = text[first:at]
+            made.append(whole if whole in ('"C"', '"C++"') else '""')
 
-    def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        if found in ('"C"', '"C++"'):
-            return found
-        if found[0] in 'R"':
-            return '""'
-        if found[0] == "'":
-            return "0"
-        return " "
 
-    return _BLANKED.sub(blank, text)
+def _end_of(text: str, begins: re.Match[str]) -> int:
+    """Return where a comment or a string ends that begins so.
+
+    One without an end goes on to the end of the text or the line; else each of many would be searched for its end to
+    there. (A pattern of the whole would take a hundred bytes for each backslash.)
+    """
+    mark, inside = begins[0], begins.end()
+    if mark[0] == "'":
+        return inside
+    if mark == "//":
+        return next((each.start() for each in _IN_COMMENT.finditer(text, inside) if each[0] == "\n"), len(text))
+    if mark == '"':
+        for each in _IN_STRING.finditer(text, inside):
+            if each[0] == '"':
+                return each.end()
+            if each[0] == "\n":
+                return each.start()
+        return len(text)
+    end = "*/" if mark == "/*" else f'){begins[1]}"'
+    at = text.find(end, inside)
+    return len(text) if at < 0 else at + len(end)
 
 
 _INCLUDES = re.compile(r"^[ \t\f\v]*#[ \t\f\v]*(include|import)\b", re.MULTILINE)

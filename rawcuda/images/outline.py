@@ -11,7 +11,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
 __all__ = ["Declaration", "blanked", "declarations"]
@@ -22,9 +21,9 @@ _DTYPES = {
     "bf16": "bfloat16", "f32": "float32", "f64": "float64",
 }  # fmt: skip
 _PAIRS = {"f16x2": "float16", "bf16x2": "bfloat16"}
-_FUNCTION = (
-    r"\.(?:entry|func)\b(?:\s*\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:\([^()]*\)\s*)?([A-Za-z_$%][\w$.]*)"
-)
+# (a group that may match any number of times takes a hundred bytes for each time)
+_ATTRIBUTE = r"\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*){0,99}\)"
+_FUNCTION = rf"\.(?:entry|func)\b(?:\s*{_ATTRIBUTE})?\s*(?:\([^()]*\)\s*)?([A-Za-z_$%][\w$.]*)"
 _DECLARED = r"\.(entry|func|global|const|shared|texref|samplerref|surfref)\b"
 _LINKAGE = r"\.(visible|extern|weak|common)\b"
 
@@ -57,11 +56,28 @@ def blanked(text: str) -> str:
     """Replace each comment of a PTX text by a space and each string by ""; line breaks in them are kept."""
     import re
 
-    def blank(match: re.Match[str]) -> str:
-        return ('""' if match.group()[0] == '"' else " ") + "\n" * match.group().count("\n")
-
-    # One without an end goes on to the end of the text; else each of many would be searched for its end to there.
-    return re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', blank, text, flags=re.DOTALL)
+    begins, in_string = re.compile('"|//|/[*]'), re.compile(r'"|\\.', re.DOTALL)
+    made: list[str] = []
+    at = 0
+    while True:
+        found = begins.search(text, at)
+        if found is None:
+            return "".join(made) + text[at:]
+        first, inside = found.span()
+        made.append(text[at:first])
+        # What has no end goes on to the end of the text; else each of many would be searched for its end to there.
+        if found[0] == '"':
+            at = next((each.end() for each in in_string.finditer(text, inside) if each[0] == '"'), len(text))
+            made.append('""')
+        else:
+            end = "\n" if found[0] == "//" else "*/"
+            at = text.find(end, inside)
+            if at < 0:
+                at = len(text)
+            elif end == "*/":
+                at += 2
+            made.append(" ")
+        made.append("\n" * text.count("\n", first, at))
 
 
 def declarations(text: str) -> list[Declaration]:
@@ -116,11 +132,11 @@ def _variables(text: str, space: str, linkage: str) -> Iterator[Declaration]:
     import re
 
     managed = ".managed" in text
-    text = re.sub(r"\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\)|\.align\s+\w+", " ", text)
+    text = re.sub(rf"{_ATTRIBUTE}|\.align\s+\w+", " ", text)
     kind = ""
     lanes: tuple[int, ...] = ()
     halves: tuple[int, ...] = ()  # of a pair
-    words = re.match(r"(?:\s*\.\w+)*", text)
+    words = re.match(r"(?:\s*\.\w+){0,99}", text)
     assert words is not None
     for word in words.group().replace(".", " ").split():
         if word in ("v2", "v4", "v8"):
@@ -132,7 +148,7 @@ def _variables(text: str, space: str, linkage: str) -> Iterator[Declaration]:
         else:
             kind = _DTYPES.get(word, kind)
     for piece in text[words.end() :].split(","):
-        match = re.match(r"\s*([A-Za-z_$%][\w$]*)((?:\s*\[[^][]*\])*)", piece)
+        match = re.match(r"\s*([A-Za-z_$%][\w$]*)((?:\s*\[[^][]*\]){0,99})", piece)
         if match is None:
             continue
         extents = re.findall(r"\[([^][]*)\]", match[2])

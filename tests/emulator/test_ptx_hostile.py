@@ -9,6 +9,7 @@ import mmap
 import sys
 import time
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -990,3 +991,54 @@ def test_large_variables_take_no_memory_until_they_are_used(attribute: str) -> N
     assert resident() - before < 100 << 20
     variable = code.variables["g7"]
     assert bytes(variable.data[:3]) == b"\0\0\0" and len(variable.data) == 32 << 20
+
+
+# -- memory for each character
+
+
+def words(text: str) -> object:
+    return module("emulator.ptx.reading.lexer").Tokens(text)
+
+
+def outline(text: str) -> object:
+    return module("images.outline").declarations(text)
+
+
+def declared(text: str) -> object:
+    return module("compiler.declarations").Declarations([text]).names
+
+
+MANY = 1 << 17
+PIECES = {  # by a name: the reader, what is repeated, and what stands before and after it
+    "comments of lines": (words, "//\n", "", ""),
+    "comments": (words, "/**/", "", ""),
+    "comments and blanks": (words, "/**/\n", "", ""),
+    "parts of a word": (words, "::a", "a", ""),
+    "escapes": (words, "\\a", '"', '"'),
+    "comments of an outline": (outline, "//\n", "", ""),
+    "escapes of an outline": (outline, "\\a", '.pragma "', '";'),
+    "an attribute": (outline, "()", ".func .attribute(", ") f() {}"),
+    "an attribute of a variable": (outline, "()", ".global .attribute(", ") .b32 x;"),
+    "words of a variable": (outline, ".x ", ".global ", " y;"),
+    "extents": (outline, "[1]", ".global .b8 x", ";"),
+    "lines of a comment": (declared, "\\\n", "//", "\n"),
+    "escapes in CUDA C": (declared, "\\a", 'const char *s = "', '";'),
+    "comments in CUDA C": (declared, "//\n", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_no_reader_takes_a_hundred_times_the_memory_of_its_text(name: str) -> None:
+    """A pattern in which a group may match any number of times did: a fatbin of 3 kB took 6 GB."""
+    read, piece, before, after = PIECES[name]
+    text = before + piece * (MANY // len(piece)) + after
+    with suppress(module("emulator.ptx.reading.syntax").Rejected):
+        read("")
+    tracemalloc.start()
+    try:
+        with suppress(module("emulator.ptx.reading.syntax").Rejected):
+            read(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * MANY, f"{peak / MANY:.0f} bytes for each character"

@@ -716,7 +716,7 @@ CORRECTIONS = [
         "texts in proportion",
         "a string of PTX takes 265 bytes of memory for each character",
         "emulator/ptx/reading/lexer.py",
-        old=r""""[^"\\\n]*(?:\\.[^"\\\n]*)*" )""",
+        old=r""""[^"\\\n]*(?:\\.[^"\\\n]*){0,9999}" )""",
         new=r""""(?:[^"\\\n]|\\.)*" )""",
         test='emulator/test_ptx_linear.py::test_texts_in_texts_take_little_memory[.file 1 "{}"]',
     ),
@@ -1154,16 +1154,16 @@ CORRECTIONS = [
         "work that uses what is released",
         "a graph is launched with a texture whose array is closed",
         "gpu/textures/texture.py",
-        old="        return self.resource\n",
-        new="        return None\n",
+        old="        return self.handle, self.resource\n",
+        new="        return self.handle, None\n",
         test="driver/test_array.py::test_a_graph_with_a_texture_of_a_closed_array_is_not_launched[array-True]",
     ),
     Correction(
         "work that uses what is released",
         "a graph is launched with a surface whose array is closed",
         "gpu/textures/surfaces.py",
-        old="        return self.resource\n",
-        new="        return None\n",
+        old="        return self.handle, self.resource\n",
+        new="        return self.handle, None\n",
         test="driver/test_array.py::test_a_graph_with_a_surface_of_a_closed_array_is_not_launched[True]",
     ),
     Correction(
@@ -4870,8 +4870,8 @@ CORRECTIONS = [
         "a fourth reading",
         "a compiler loads a libcuda that every user could have planted",
         "locate.py",
-        old="                refuse_planted(file)\n\n",
-        new="                pass\n\n",
+        old="            refuse_planted(os.path.join(place, soname))\n",
+        new="",
         test=("null/test_locate.py::test_what_another_library_would_load_by_name_is_refused_where_it_is_planted[]"),
     ),
     Correction(
@@ -8931,6 +8931,33 @@ CORRECTIONS = [
         old='    if side is None or side.kind == "host":  # it is waited for',
         new='    if side is not None and side.kind == "host":',
         test="driver/test_array.py::test_no_capture_begins_while_a_copy_is_waited_for[to an array-True]",
+    ),
+    Correction(
+        "a ninth attack",
+        "comments of PTX take two hundred times their size: a fatbin of 3 kB takes 6 GB",
+        "emulator/ptx/reading/lexer.py",
+        old=r"(?P<space> [ \t\r\n\f\v]+ | //[^\n]*\n? | /\*.*?\*/ )",
+        new=r"(?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )",
+        test=(
+            "emulator/test_ptx_hostile.py::"
+            "test_no_reader_takes_a_hundred_times_the_memory_of_its_text[comments of lines]"
+        ),
+    ),
+    Correction(
+        "a ninth attack",
+        "escapes in a string of PTX take a hundred times their size",
+        "emulator/ptx/reading/lexer.py",
+        old="{0,9999}",
+        new="*",
+        test="emulator/test_ptx_hostile.py::test_no_reader_takes_a_hundred_times_the_memory_of_its_text[escapes]",
+    ),
+    Correction(
+        "a ninth attack",
+        "an attribute in PTX takes ninety times its size: link() of a fatbin of 6 kB takes 6 GB",
+        "images/outline.py",
+        old=r"(?:\([^()]*\)[^()]*){0,99}\)",
+        new=r"(?:\([^()]*\)[^()]*)*\)",
+        test="emulator/test_ptx_hostile.py::test_no_reader_takes_a_hundred_times_the_memory_of_its_text[an attribute]",
     ),
 ]
 

@@ -61,7 +61,7 @@ MOST_SHARED_OF_ONE = {  # the same in a module for one architecture only, such a
 }  # fmt: skip
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
-MOST_TEXT = 256 << 20  # characters of a module
+MOST_TEXT = 64 << 20  # characters of a module; TOKEN_LIMIT is about 30 MB, and debug sections have no tokens
 MOST_REGISTERS = 1_000_000  # of a function
 REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
 _AT_ONCE = 500  # kernels; before Python 3.12, compile() takes the square of their number: 50 seconds for 40,000

@@ -20,14 +20,15 @@ WORD, NUMBER, STRING, PUNCTUATION, EOF = "word", "number", "string", "punctuatio
 
 TOKEN_LIMIT = 4_000_000  # about 30 MB of text; no real module has more
 
+# A group that may match any number of times takes a hundred bytes and more for each time, so its number has a limit.
 _TOKEN = re.compile(
     r"""
-      (?P<word> \. [A-Za-z_] \w* (?: :: [\w$.]+ )* | [%A-Za-z_$] [\w$.]* (?: :: [\w$.]+ )* )
+      (?P<word> \. [A-Za-z_] \w* (?: :: [\w$.]+ ){0,99} | [%A-Za-z_$] [\w$.]* (?: :: [\w$.]+ ){0,99} )
     | (?P<punctuation> [][{}(),;:=+\-*&|^~!@<>?] | /(?![/*]) )
-    | (?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )
+    | (?P<space> [ \t\r\n\f\v]+ | //[^\n]*\n? | /\*.*?\*/ )
     | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
                 | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | [0-9]+U?\b )
-    | (?P<string> "[^"\\\n]*(?:\\.[^"\\\n]*)*" )
+    | (?P<string> "[^"\\\n]*(?:\\.[^"\\\n]*){0,9999}" )
     | (?P<stray> . )
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,

@@ -60,7 +60,7 @@ _OF_ENTRIES = frozenset("maxntid reqntid minnctapersm maxnctapersm maxnreg reqnc
                          "explicitcluster blocksareclusters".split())  # fmt: skip
 _ALONE = (".explicitcluster", ".blocksareclusters", ".noreturn")  # limits without a number
 _USED_BYTES = re.compile(r'"used_bytes_mask +(0[xX][0-9a-fA-F]{1,8}|[1-9][0-9]{0,9})"\Z')
-_OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
+_OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+){0,99}\Z", re.ASCII)
 
 
 def parse(text: str, architecture: tuple[int, int] = (99, 9), newest: tuple[int, int] = NEWEST) -> Module:
