@@ -52,6 +52,8 @@ def form_of(to: Any, form: str | None) -> str:
 
 def writer(to: Any, form: str) -> _Writer:
     """Return a writer to a text file, to a path, or to standard error; its end() closes a file that it opened."""
+    if to is None and sys.stderr is None:
+        to = os.devnull  # as of pythonw: a text goes nowhere
     is_path = isinstance(to, str) or hasattr(to, "__fspath__")
     if not is_path and to is not None:
         try:

@@ -131,3 +131,11 @@ def test_the_question_for_the_context_is_a_call_too(device):
         with rawcuda.trace(events.append):
             assert driver.current_context() == before == device._primary.handle
     assert [event.name for event in events] == ["cuCtxGetCurrent"]
+
+
+@pytest.mark.parametrize("form", ["log", "chrome"])
+def test_a_trace_without_stderr_goes_nowhere(device, monkeypatch, form):
+    """As in pythonw, or where stderr was closed: the end of the block raised AttributeError."""
+    monkeypatch.setattr("sys.stderr", None)
+    with rawcuda.trace(form=form):
+        device.empty(4, "int32").fill(1)
