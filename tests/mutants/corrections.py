@@ -803,7 +803,8 @@ CORRECTIONS = [
         old="kept.extend((argument, source))",
         new="kept.append(argument)",
         test=(
-            "driver/test_tensor_map.py::test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced[afterwards-False]"
+            "driver/test_tensor_map.py::"
+            "test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced[afterwards-False]"
         ),
     ),
     Correction(
