@@ -420,8 +420,8 @@ def test_a_late_exception_comes_in_no_thread_that_is_about_to_start(monkeypatch)
 
     came = 0
     for number in range(100):
-        interrupts.keep(Late(number))
         try:
+            interrupts.keep(Late(number))  # which may come before this returns
             start(number)
             spin(2)
         except Late:

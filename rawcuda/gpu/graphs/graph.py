@@ -590,10 +590,12 @@ class Graph(Lender):
         """
         import os
         import secrets
+        import sys
         import tempfile
 
         flags, folder = int(as_bool("verbose", verbose)), os.path.abspath(tempfile.gettempdir())
-        locate.refuse_planted(folder, private=True)  # the driver opens the file by its path, and follows a link there
+        if sys.platform != "emscripten":  # (a browser has one user, and a /tmp without the sticky bit)
+            locate.refuse_planted(folder, private=True)  # the driver opens the file by its path, and follows a link
         path = os.path.join(folder, f"{secrets.token_hex(16)}.dot")  # known before: an interrupt leaves no file
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # for no other user
