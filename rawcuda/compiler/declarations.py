@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ..images.mangled import CType, base_name, elements, parameters
+from ..images.outline import replaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -361,29 +362,26 @@ def _options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _blanked(text: str) -> str:
     """Remove comments, and what is in strings, except for the "C" of extern "C"."""
-    made: list[str] = []
-    at = 0
-    while True:
-        found = _BLANKED.search(text, at)
-        if found is None:
-            return "".join(made) + text[at:]
-        first, inside = found.span()
-        made.append(text[at:first])
-        at = _end_of(text, found)
-        if text[first] == "'":
-            made.append("0")
-        elif text[first] == "/":
-            made.append(" ")
-        else:
-            whole = text[first:at]
-            made.append(whole if whole in ('"C"', '"C++"') else '""')
+
+    def end_of(begins: re.Match[str]) -> int:
+        return _end_of(text, begins)
+
+    return replaced(text, _BLANKED, end_of, _instead)
+
+
+def _instead(part: str) -> str:
+    """Return what replaces a comment, a string or a character."""
+    if part[0] == "'":
+        return "0"
+    if part[0] == "/":
+        return " "
+    return part if part in ('"C"', '"C++"') else '""'
 
 
 def _end_of(text: str, begins: re.Match[str]) -> int:
-    """Return where a comment or a string ends that begins so.
+    """Return where a comment, a string or a character ends that begins so; a string ends with its line at the latest.
 
-    One without an end goes on to the end of the text or the line; else each of many would be searched for its end to
-    there. (A pattern of the whole would take a hundred bytes for each backslash.)
+    A pattern of the whole would take a hundred bytes for each backslash.
     """
     mark, inside = begins[0], begins.end()
     if mark[0] == "'":

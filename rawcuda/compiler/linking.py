@@ -197,7 +197,7 @@ def _members(kind: str, data: bytes) -> Iterator[containers.Member]:
     elif kind == "object":
         yield from containers.device_code(data)
     elif kind == "library":
-        left = containers.MOST_UNPACKED
+        left = containers.most_unpacked(data)
         for _, content in containers.archive(data):
             if content[:4] == containers.ELF and containers.machine(content) != containers.CUBIN_MACHINE:
                 found = containers.device_code(content, left)

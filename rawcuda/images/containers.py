@@ -23,7 +23,6 @@ __all__ = [
     "ELF",
     "FATBIN",
     "LTOIR",
-    "MOST_UNPACKED",
     "Member",
     "Section",
     "Symbol",
@@ -34,6 +33,7 @@ __all__ = [
     "fatbins",
     "host_fatbins",
     "machine",
+    "most_unpacked",
     "sections",
     "symbols",
 ]
@@ -47,7 +47,8 @@ _HOST_SECTIONS = ("__nv_relfatbin", ".nv_fatbin")  # the fatbins of a host objec
 _MEMBER = struct.Struct("<H2xIQI8xI8xQ8xQ")  # kind, header, size; packed size; architecture; flags; unpacked size
 _KINDS = {1: "ptx", 2: "cubin", 8: "ltoir"}
 _LZ4, _ZSTD = 0x2000, 0x8000  # flags
-MOST_UNPACKED = 1 << 30  # bytes of all members of a file
+_MOST_OF_A_FILE, _BASE = 1 << 30, 16 << 20  # bytes
+_DENSEST = 100  # bytes for each packed one; compilers' code packs to a fifth, and to less only by long runs of zeros
 
 
 class Section:
@@ -240,14 +241,25 @@ def _records(data: bytes) -> list[tuple[int, int]] | None:
 # -- fatbins
 
 
-def fatbin(data: bytes, kinds: tuple[str, ...] = ("ptx", "cubin"), most: int = MOST_UNPACKED) -> list[Member]:
+def most_unpacked(data: bytes) -> int:
+    """Return to how many bytes all members of a file may unpack.
+
+    Readers take up to 20 bytes for each of those of a cubin, and the emulator up to 700 for each character of PTX, so
+    a small file must not unpack to much: PTX unpacks to 100 times its packed size at most.
+    """
+    return min(_MOST_OF_A_FILE, _BASE + _DENSEST * len(data))
+
+
+def fatbin(data: bytes, kinds: tuple[str, ...] = ("ptx", "cubin"), most: int | None = None) -> list[Member]:
     """Return the members of one or more fatbins that follow each other.
 
     kinds   of members that are unpacked; the others stay compressed
-    most    the largest number of bytes of all members
+    most    the largest number of bytes of all members; most_unpacked() if it is not given
     raises  ValueError  truncated or damaged
     """
     found: list[Member] = []
+    if most is None:
+        most = most_unpacked(data)
     for at, header, end in _fatbins(data):
         for member in _members(data, at + header, end, kinds, most):
             found.append(member)
@@ -292,6 +304,11 @@ def _members(data: bytes, at: int, end: int, kinds: tuple[str, ...], left: int) 
         if flags & (_LZ4 | _ZSTD) and _KINDS.get(kind) in kinds:
             if plain > left:
                 raise ValueError(f"a damaged fatbin: its members say that they have more than {left} bytes")
+            if kind == 1 and plain > _DENSEST * size:
+                raise ValueError(
+                    f"a damaged fatbin: {size} packed bytes say that they are {plain} of PTX, more than {_DENSEST} for "
+                    "each; if they are, pack them less (nvcc --compress-mode=none)"
+                )
             code = _unpacked(data[at + header : at + header + min(packed, size)], flags, plain)
         member = Member(_KINDS.get(kind, ""), architecture, code)
         if kind == 1:
@@ -371,13 +388,15 @@ def host_fatbins(data: bytes) -> list[bytes]:
     ]
 
 
-def device_code(data: bytes, most: int = MOST_UNPACKED) -> list[Member]:
+def device_code(data: bytes, most: int | None = None) -> list[Member]:
     """Return the members of all fatbins in a host object.
 
-    most    the largest number of bytes of all members
+    most    as for fatbin()
     raises  ValueError  truncated or damaged
     """
     found: list[Member] = []
+    if most is None:
+        most = most_unpacked(data)
     for content in host_fatbins(data):
         members = fatbin(content, most=most)
         found += members

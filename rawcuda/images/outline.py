@@ -11,9 +11,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import re
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Declaration", "blanked", "declarations"]
+__all__ = ["Declaration", "blanked", "declarations", "replaced"]
 
 _DTYPES = {
     "u8": "uint8", "s8": "int8", "b8": "uint8", "u16": "uint16", "s16": "int16", "b16": "uint16", "u32": "uint32",
@@ -56,28 +57,35 @@ def blanked(text: str) -> str:
     """Replace each comment of a PTX text by a space and each string by ""; line breaks in them are kept."""
     import re
 
-    begins, in_string = re.compile('"|//|/[*]'), re.compile(r'"|\\.', re.DOTALL)
+    in_string = re.compile(r'"|\\.', re.DOTALL)
+
+    def end_of(begins: re.Match[str]) -> int:
+        if begins[0] == '"':
+            return next((each.end() for each in in_string.finditer(text, begins.end()) if each[0] == '"'), len(text))
+        end = "\n" if begins[0] == "//" else "*/"
+        at = text.find(end, begins.end())
+        return len(text) if at < 0 else at + len(end.strip())
+
+    def instead(part: str) -> str:
+        return ('""' if part[0] == '"' else " ") + "\n" * part.count("\n")
+
+    return replaced(text, re.compile('"|//|/[*]'), end_of, instead)
+
+
+def replaced(
+    text: str, begins: re.Pattern[str], end_of: Callable[[re.Match[str]], int], instead: Callable[[str], str]
+) -> str:
+    """Replace each part of a text that begins so, up to `end_of(match)`, by `instead(part)`.
+
+    A part without an end goes on to the end of the text: else each of many would be searched for its end to there.
+    """
     made: list[str] = []
     at = 0
-    while True:
-        found = begins.search(text, at)
-        if found is None:
-            return "".join(made) + text[at:]
-        first, inside = found.span()
-        made.append(text[at:first])
-        # What has no end goes on to the end of the text; else each of many would be searched for its end to there.
-        if found[0] == '"':
-            at = next((each.end() for each in in_string.finditer(text, inside) if each[0] == '"'), len(text))
-            made.append('""')
-        else:
-            end = "\n" if found[0] == "//" else "*/"
-            at = text.find(end, inside)
-            if at < 0:
-                at = len(text)
-            elif end == "*/":
-                at += 2
-            made.append(" ")
-        made.append("\n" * text.count("\n", first, at))
+    while (found := begins.search(text, at)) is not None:
+        made.append(text[at : found.start()])
+        at = end_of(found)
+        made.append(instead(text[found.start() : at]))
+    return "".join(made) + text[at:]
 
 
 def declarations(text: str) -> list[Declaration]:

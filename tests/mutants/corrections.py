@@ -8971,6 +8971,22 @@ CORRECTIONS = [
         new="        pass\n",
         test="driver/test_trace.py::test_a_trace_without_stderr_goes_nowhere[log]",
     ),
+    Correction(
+        "memory for each byte of a file",
+        "a fatbin of 3 kB has 64 MB of PTX, of which the emulator makes 30 GB",
+        "images/containers.py",
+        old="            if kind == 1 and plain > _DENSEST * size:\n",
+        new="            if kind == 1 and plain < 0:\n",
+        test="null/test_image_limits.py::test_ptx_unpacks_to_100_bytes_for_each_packed_one[emulator]",
+    ),
+    Correction(
+        "memory for each byte of a file",
+        "a cubin of 1 GB in a fatbin of 3 kB, whose symbols take 16 GB",
+        "images/containers.py",
+        old="    return min(_MOST_OF_A_FILE, _BASE + _DENSEST * len(data))\n",
+        new="    return _MOST_OF_A_FILE\n",
+        test="null/test_image_limits.py::test_the_members_of_a_small_file_are_small",
+    ),
 ]
 
 

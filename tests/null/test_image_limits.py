@@ -160,6 +160,37 @@ def test_a_host_object_has_one_limit_for_all_its_fatbins():
         containers.device_code(data, 1199)
 
 
+@pytest.mark.parametrize("reader", ["images", "emulator"])
+def test_ptx_unpacks_to_100_bytes_for_each_packed_one(reader):
+    """The emulator takes up to 700 bytes for a character, and Zstandard packs 100,000 equal ones into 4 bytes."""
+    from tests.attack import parsers
+
+    emulated = module("emulator.entries.code.image_entries")
+    read = containers.fatbin if reader == "images" else lambda data: emulated.choose(data, 90)
+    packed = parsers.blocks(8, 1, 200, b"a")  # 38 bytes, and 2 of padding
+    assert read(parsers.fatbin(parsers.member(1, packed, 0x8000, 1600)))
+    packed = parsers.blocks(8, 1, 501, b"a")
+    with pytest.raises((ValueError, emulated.Refused), match="more than 100 for each.*--compress-mode=none"):
+        read(parsers.fatbin(parsers.member(1, packed, 0x8000, 4008)))
+
+
+def test_the_members_of_a_small_file_are_small():
+    """The readers of a cubin take up to 20 bytes for each of its bytes, and zeros of any number pack to a few."""
+    from tests.attack import parsers
+
+    def zeros(count):
+        packed = parsers.blocks(count, 1, 1 << 17, b"\0")
+        return parsers.fatbin(parsers.member(2, packed, 0x8000, count << 17))
+
+    assert [each.size for each in containers.fatbin(zeros(100))] == [100 << 17]
+    for read in (containers.fatbin, lambda data: list(module("compiler.linking")._members("fatbin", data))):
+        with pytest.raises(ValueError, match="they have more than 16[0-9]{6} bytes"):
+            read(zeros(130))
+    for read in (containers.device_code, lambda data: list(module("compiler.linking")._members("object", data))):
+        with pytest.raises(ValueError, match="they have more than 16[0-9]{6} bytes"):
+            read(parsers.elf([(".nv_fatbin", 1, zeros(130), 0)], machine=62))
+
+
 def test_zeros_after_ptx_count():
     """They are not part of the text, but they were unpacked."""
     from tests.attack import parsers
@@ -183,9 +214,9 @@ def test_an_archive_has_one_limit_for_all_its_objects(monkeypatch):
     linking = module("compiler.linking")
     data = parsers.archive(parsers.host_object(), parsers.host_object())
     least = sum(len(each.code) for each in containers.device_code(parsers.host_object()))
-    monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least)
+    monkeypatch.setattr(containers, "most_unpacked", lambda _: 2 * least)
     assert [each.kind for each in linking._members("library", data)] == ["ptx", "cubin"] * 2
-    monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least - 5000)
+    monkeypatch.setattr(containers, "most_unpacked", lambda _: 2 * least - 5000)
     with pytest.raises(ValueError, match="more than"):
         list(linking._members("library", data))
 
