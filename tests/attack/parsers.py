@@ -31,6 +31,7 @@ class Reader(NamedTuple):
     seeds  real inputs, from which mutants are made
     grown  inputs of a size, from 1 to 32, each of a kind that might cost more than its size
     most   seconds for a mutant and a megabyte of a mutant's memory, on a slow machine
+    each   bytes of memory for each byte of an input that grows, packed or not
     """
 
     read: Callable[[bytes], Any]
@@ -38,6 +39,7 @@ class Reader(NamedTuple):
     seeds: Callable[[], list[bytes]]
     grown: dict[str, Callable[[int], bytes]]
     most: tuple[float, float] = (2.0, 16.0)
+    each: int = 70
 
 
 # -- files of device code
@@ -303,6 +305,7 @@ READERS: dict[str, Reader] = {
             "a long run": lambda n: struct.pack("<H", 2000 * n) + b"\x1fa\x01\0" + b"\xff" * 8 * n + b"\0",
             "short runs": lambda n: struct.pack("<H", 2000 * n) + b"\x10a\x01\0" * 400 * n,
         },
+        each=600,  # a byte of a long run stands for 255
     ),
     "zstd": Reader(
         lambda data: (zstd._decompress(data, 1 << 17), zstd.decompress(data, 1 << 17)),
@@ -315,6 +318,7 @@ READERS: dict[str, Reader] = {
             "runs": lambda n: blocks(n, 1, 4096, b"a"),
         },
         (4.0, 16.0),
+        each=4000,  # four bytes of a run stand for 128 kB: who calls this states the size of what is unpacked
     ),
     "archive": Reader(
         lambda data: (containers.archive(data), list(module("compiler.linking")._members("library", data))),
@@ -372,8 +376,9 @@ READERS: dict[str, Reader] = {
             "references": lambda n: b"_Z1fP1a" + b"S0_" * 500 * n,
             "digits": lambda n: b"_Z" + b"9" * 1000 * n,
         },
+        each=4000,  # of a name of 300 bytes, whose types contain each other: no longer one takes more
     ),
-    "ptx": Reader(read_ptx, (module("emulator.ptx").Rejected,), lambda: [PTX], ptx_kinds(), (20.0, 64.0)),
+    "ptx": Reader(read_ptx, (module("emulator.ptx").Rejected,), lambda: [PTX], ptx_kinds(), (20.0, 64.0), each=900),
     "npy": Reader(
         read_npy,
         (ValueError, rawcuda.ProtocolError),
@@ -384,6 +389,7 @@ READERS: dict[str, Reader] = {
             "a header of signs": lambda n: npy("-" * 300 * n + "1", 0),
             "a header of digits": lambda n: npy(f"{{'shape': ({'9' * 300 * n},)}}", 0),
         },
+        each=200,  # of a header, which has 10 kB at most
     ),
     "VENDORED.txt": Reader(
         read_manifest,
@@ -530,7 +536,8 @@ def growth(name: str, sizes: tuple[int, ...] = SIZES) -> Iterator[str]:
             if not slow:
                 break
         line = f"{name}, {kind}: ms {' '.join(f'{1000 * each:.1f}' for each in times)}; "
-        line += f"kB {' '.join(f'{each / 1000:.0f}' for each in memory)}"
+        each = (memory[-1] - memory[before]) / (len(make(sizes[-1])) - len(make(sizes[before])))
+        line += f"kB {' '.join(f'{most / 1000:.0f}' for most in memory)}; {each:.1f} bytes for each byte"
         assert not slow, line
-        assert memory[-1] <= max(1 << 20, 9 * memory[before]), line
+        assert memory[-1] <= max(1 << 20, 9 * memory[before]) and each <= reader.each, line
         yield line
