@@ -799,7 +799,6 @@ def test_debug_dot(device, graph, word, step):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-@pytest.mark.skipif(sys.platform == "emscripten", reason="a browser has no other user")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
 def test_debug_dot_writes_where_no_other_user_can_put_a_link(graph, tmp_path, monkeypatch, mode):
     """The driver opens the file by its path, and would write through a link that was put in its place."""
