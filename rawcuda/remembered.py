@@ -30,7 +30,7 @@ else:  # importing typing takes milliseconds
             return cls
 
 
-__all__ = ["Remembered", "cannot_change"]
+__all__ = ["HEAP", "Remembered", "cannot_change"]
 
 
 class Remembered(Generic[Key, Answer]):
@@ -62,7 +62,8 @@ class Remembered(Generic[Key, Answer]):
         return len(self.answers)
 
 
-_HEAP, _HEAP_IMMUTABLE = 1 << 9, 1 << 9 | 1 << 8  # Py_TPFLAGS_HEAPTYPE, and with Py_TPFLAGS_IMMUTABLETYPE (3.10)
+HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: every class that Python code makes
+_HEAP_IMMUTABLE = HEAP | 1 << 8  # with Py_TPFLAGS_IMMUTABLETYPE (3.10)
 
 
 def cannot_change(kind: type) -> bool:
@@ -70,4 +71,4 @@ def cannot_change(kind: type) -> bool:
 
     What depends on the attributes of a type may be remembered only for these types.
     """
-    return all([one.__flags__ & _HEAP_IMMUTABLE != _HEAP for one in kind.__mro__])
+    return all([one.__flags__ & _HEAP_IMMUTABLE != HEAP for one in kind.__mro__])

@@ -16,7 +16,7 @@ from math import isfinite
 
 from ..elements import layout
 from ..elements.dtypes import of
-from ..elements.scalars import converted, decode, encode
+from ..elements.scalars import converted, decode, encode, refuse_masked
 from ..errors import worded
 from ..interpreter.cpython import bytes_at
 from ..interpreter.peeking import peek
@@ -189,6 +189,7 @@ def _leaf(value: Any) -> Any:
     """Return the value of an element of a list; a view or an array without dimensions gives its item()."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
+        refuse_masked(value)
         return item()
     return value
 

@@ -29,7 +29,8 @@ _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory."""
-    home = ordinal = memory._primary.ordinal
+    ordinal = memory._primary.ordinal
+    home = ordinal if memory._is_certain else None
     if memory.kind == "pinned":
         ordinal = 0
     made: StridedView = _MemoryView()

@@ -248,6 +248,7 @@ _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
 _VECTORS: Remembered[tuple[int, int, int, bool], DType] = Remembered(1000)  # and packed types, as _BY_DLPACK has others
 _OPAQUE: Remembered[str, DType] = Remembered(1000)  # by _identity
+_LONGEST = 10_000  # characters of one that is remembered: the names of fields may have any length
 
 
 def _fill() -> None:
@@ -420,7 +421,7 @@ def _read_fields(spec: Any, protocol: str) -> DType:
             label = name
         parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
     made = structure(parts, spec.itemsize)
-    if not nested:
+    if not nested and len(made._identity) < _LONGEST:
         _structures.keep((spec, spec.names), made._identity)
     return made
 
@@ -582,9 +583,9 @@ def opaque(
     """Return a type whose elements can only be copied."""
     made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason)
     found = _OPAQUE.answers.get(made._identity)
-    if found is None:
-        found = _OPAQUE.keep(made._identity, made)
-    return found
+    if found is not None:
+        return found
+    return _OPAQUE.keep(made._identity, made) if len(made._identity) < _LONGEST else made
 
 
 # -- structures
@@ -790,8 +791,8 @@ def _field(item: object, protocol: str, depth: int) -> Field:
         named = all(isinstance(part, str) for part in label)
     else:
         named = isinstance(label, str)
-    if not named or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
-        raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of ints")
+    if not named or len(shape) > 64 or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
+        raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of at most 64 ints")
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
         size = sum(field.nbytes for field in inner)

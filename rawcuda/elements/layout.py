@@ -439,6 +439,7 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
         if k is None:
             new_shape += (1,)
             new_strides += (0,)
+            check_ndim(len(new_shape))  # here: they may be any number
             continue
         if k is Ellipsis:
             through = _after_ellipsis(keys, ndim, axis)

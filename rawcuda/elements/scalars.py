@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .dtypes import DType
 
-__all__ = ["converted", "decode", "encode"]
+__all__ = ["MASKED", "converted", "decode", "encode", "refuse_masked"]
 # exponent bits, mantissa bits, exponent bias, and the meaning of the largest codes: "ieee" infinities and NaNs; "fn"
 # one NaN (two with the sign) and no infinity; "fnuz" no infinity, and one NaN, the code of -0; "finite" numbers only
 _SMALL = {
@@ -185,6 +185,15 @@ def converted(dtype: DType, value: float) -> bytes:
         if style == "fn":
             code |= sign
     return code.to_bytes(dtype.itemsize, sys.byteorder)
+
+
+MASKED = "no protocol can express its mask: give array.filled(value), or its array.data with all elements"
+
+
+def refuse_masked(value: object) -> None:
+    """Refuse an element of a masked array, or such an array without dimensions: the mask would be lost."""
+    if issubclass(type(value), getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        raise TypeError(f"a masked array has no plain elements, and {MASKED}")
 
 
 _ITEMS = ("b", "i", "u", "c", "bool", "int", "uint", "complex")  # the kinds whose item() tells more

@@ -282,9 +282,11 @@ def _from_numpy(exporter: Any, interface: Any, kind: type[Description]) -> Descr
 
     The dict has no name for the dtypes of other libraries, and for fields that overlap or are out of order.
     """
-    dtype = of_numpy(exporter.dtype, NAME)
+    numpy: Any = modules["numpy"]
+    own = numpy.ndarray if isinstance(exporter, numpy.ndarray) else numpy.generic  # a subclass may say something else
+    shape, strides, dtype = (getattr(own, name).__get__(exporter) for name in ("shape", "strides", "dtype"))
+    dtype = of_numpy(dtype, NAME)
     address, readonly = read_pointer(interface["data"], NAME)
-    shape, strides = exporter.shape, exporter.strides
     owner: Any = exporter
     if "__ref" in interface:  # for this, a scalar makes an array, which only the dict keeps alive
         owner, readonly, dtype = interface, True, of_numpy(interface["__ref"].dtype, NAME)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 from _weakref import ref
 
+from ..elements.scalars import MASKED
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
 from ..remembered import Remembered, cannot_change
@@ -276,10 +277,7 @@ class Unviewable(TypeError):
 
 
 def _refuse_mask(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-    raise Unviewable(
-        "a masked array cannot be viewed, since no protocol can express its mask: give array.filled(value), or its "
-        "array.data with all elements"
-    )
+    raise Unviewable(f"a masked array cannot be viewed, since {MASKED}")
 
 
 def _describe_of(name: str) -> Reader:

@@ -116,7 +116,7 @@ class Place:
     kind      "host" (pageable), "pinned", "device" or "managed"
     is_host   pageable host memory, which needs nothing of a driver
     label     the (type, id) of such memory in DLPack, or None while the device is unknown
-    home      the ordinal of the device whose close() of our memory waits, None for memory that is not ours
+    home      the ordinal of the device of our memory, if its access cannot be taken away; else None
     frozen    the same Place, but explicitly declared read-only
     """
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 
 from ..elements.dtypes import ORDER, DType, from_typestr, of, opaque, structured
+from ..elements.layout import MAX_NDIM
 from ..errors import refusal
 from ..remembered import Remembered
 
@@ -68,7 +69,8 @@ def dtype_of(format: str | None, itemsize: int) -> DType:
         return _known.answers[format, itemsize]
     except KeyError:
         pass
-    return _known.keep((format, itemsize), _read("B" if format is None else format, itemsize))
+    found = _read("B" if format is None else format, itemsize)
+    return _known.keep((format, itemsize), found) if len(format or "") < 1000 else found
 
 
 class _Unreadable(Exception):
@@ -203,7 +205,8 @@ class _Reader:
             return ()
         end = self.text.find(")", self.at + 1)
         parts = [part.strip() for part in self.text[self.at + 1 : end].split(",") if part.strip()]
-        if end < 0 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
+        is_plain = all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts)
+        if end < 0 or not is_plain or len(parts) > MAX_NDIM:  # (the product of more would take quadratic time)
             raise _Unreadable
         self.at = end + 1
         return tuple([int(part) for part in parts])

@@ -379,6 +379,23 @@ READERS: dict[str, Reader] = {
         each=4000,  # of a name of 300 bytes, whose types contain each other: no longer one takes more
     ),
     "ptx": Reader(read_ptx, (module("emulator.ptx").Rejected,), lambda: [PTX], ptx_kinds(), (20.0, 64.0), each=900),
+    "format of a buffer": Reader(
+        lambda data: module("protocols.pep3118")._read(data.decode("latin-1"), 8),
+        (rawcuda.ProtocolError,),
+        lambda: [b"T{i:a:=d:b:(2,3)h:c:xxT{3sZd}:d:}", b"@3i(4)<d 5x2w:name:", b"(2,3)T{b:x:}&i"],
+        {
+            "extents": lambda n: b"(" + b"999999999999999999," * 500 * n + b")B",
+            "items": lambda n: b"i" * 200 * n,
+            "padding": lambda n: b"x" * 3000 * n,
+            "spaces": lambda n: b" " * 3000 * n + b"i",
+            "digits": lambda n: b"9" * 3000 * n + b"i",
+            "a name": lambda n: b"i:" + b"a" * 3000 * n + b":",
+            "names without an end": lambda n: b"i:" * 1000 * n,
+            "structures": lambda n: b"T{i:a:}:s:" * 50 * n,
+            "structures in structures": lambda n: b"T{" * 1000 * n + b"}" * 1000 * n,
+        },
+        each=3000,  # of a structure: each field is an object, with its names
+    ),
     "npy": Reader(
         read_npy,
         (ValueError, rawcuda.ProtocolError),

@@ -393,6 +393,26 @@ def test_the_required_size_can_be_set(device):
         out.owner.close()
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_an_interrupted_change_of_the_required_size_leaves_the_old_one(device, monkeypatch, nth):
+    driver, calls = device._primary.driver, []
+    call = driver.cuFuncSetAttribute
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        call(*arguments)
+        if len(calls) == nth:
+            raise KeyboardInterrupt
+
+    with device.load(kernel(stored("%cluster_nctarank"))) as loaded:
+        attributes = loaded["k"].attributes
+        attributes.required_cluster = 2, 2, 1
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setitem(driver.__dict__, "cuFuncSetAttribute", interrupted)
+            attributes.required_cluster = 1, 4, 2
+        assert attributes.required_cluster == (2, 2, 1)
+
+
 def test_clusters_of_more_than_eight(device):
     with device.load(kernel(stored("%cluster_nctarank"))) as loaded:
         out, k = device.empty(16, "uint32"), loaded["k"]

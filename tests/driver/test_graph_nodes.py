@@ -790,6 +790,27 @@ def test_nodes_run_in_order_however_they_were_added(device, graph, word, step):
     assert str(caught.value).count(" -> ") == 60
 
 
+def test_a_node_whose_predecessor_is_destroyed_by_an_argument_leaves_nothing(device, graph, step, word):
+    first = graph.fill(word, 1)
+
+    class Number:
+        def __index__(self):
+            first.destroy()
+            return 5
+
+    with pytest.raises(rawcuda.Closed, match="destroyed"):
+        graph.kernel(step, word, Number(), after=first)
+    assert not graph.nodes and not graph._kept
+
+
+def test_a_conditional_node_of_a_closed_graph(device):
+    with device.graph() as graph:
+        node = graph.if_then(graph.create_condition(default=1))
+    for use in (lambda: node.then, lambda: node.form, lambda: node.condition, lambda: node.branches):
+        with pytest.raises(rawcuda.Closed, match="this Graph is closed"):
+            use()
+
+
 def test_debug_dot(device, graph, word, step):
     first = graph.kernel(step, word, 1)
     graph.fill(word, 0, after=first)

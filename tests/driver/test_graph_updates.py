@@ -268,6 +268,28 @@ def test_a_graph_with_other_nodes_is_refused_by_name(device, step, word):
 # -- clones
 
 
+def test_a_kernel_of_an_executable_graph_that_was_updated_from_another_graph(device, graph, step, word):
+    """Which options it has is not known: with a cluster of the other graph, it ran as no launch had said."""
+    node = graph.kernel(step, word, 1)
+    with device.stream() as stream, stream.capture() as captured:
+        step.kernel.launch(word, 1, grid=1, block=1, stream=stream)
+    with graph.clone() as clone, graph.instantiate() as executable:
+        executable.update(captured)
+        with pytest.raises(ValueError, match="or may have some.*instantiate that again"):
+            executable[node].update(step, word, 2)
+        executable.update(graph)
+        executable[node].update(step, word, 2)
+        executable.update(clone)
+        executable[node].update(step, word, 2)
+    captured.close()
+    if device.attribute("CLUSTER_LAUNCH"):
+        with graph.clone() as clone, graph.instantiate() as executable:
+            clone.find(node).update(step.kernel.configure(grid=2, block=1, cluster=2), word, 1)
+            executable.update(clone)
+            with pytest.raises(ValueError, match="whose kernels have options, such as a cluster"):
+                executable[node].update(step, word, 2)
+
+
 def test_clones(device, graph, step, word):
     first = graph.kernel(step, word, 1)
     second = graph.kernel(step, word, 2, after=first)

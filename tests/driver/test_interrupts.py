@@ -340,6 +340,70 @@ def test_an_exception_at_the_entry_of_each_function_leaves_no_capture(device: An
     assert nth > 10
 
 
+WAITS = {
+    "core/points.py": lambda device: device.synchronize(),
+    "copies/contiguous.py": lambda device: rawcuda.copy(bytearray(64), device.allocate(64)),
+    "memory/ordering.py": lambda device: (
+        rawcuda.view(bytearray(64)).reshape((8, 8)).copy_from(device.zeros((8, 8), "uint8").T)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_an_interrupt_between_finally_and_its_call_leaves_no_wait(device: Any, name: str) -> None:
+    """Before Python 3.11, Python looks for signals there; each later capture would wait for 0.25 s."""
+    lines = (FOLDER / "gpu" / name).read_text("utf-8").splitlines()
+    (number,) = [at for at, line in enumerate(lines, 1) if lines[at - 2].strip() == "try:" and "discard(wait)" in line]
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if not frame.f_code.co_filename.endswith(name):
+            return None
+        if event == "line" and frame.f_lineno == number:
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    WAITS[name](device)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with pytest.raises(Injected):
+            WAITS[name](device)
+    finally:
+        sys.settrace(before)
+    assert not points.waiting
+
+
+def test_an_interrupt_before_a_capture_is_no_longer_beginning_leaves_none(device: Any) -> None:
+    lines = (FOLDER / "gpu" / "graphs" / "recording.py").read_text("utf-8").splitlines()
+    (number,) = [at for at, line in enumerate(lines, 1) if "capturing.pop(NEXT" in line]
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if not frame.f_code.co_filename.endswith("recording.py"):
+            return None
+        if event == "line" and frame.f_lineno == number:
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    def capture() -> None:
+        with device.stream() as stream, stream.capture() as graph:
+            device.empty((8,), "float32").fill(1, stream=stream)
+        graph.close()
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with pytest.raises(Injected):
+            capture()
+    finally:
+        sys.settrace(before)
+    gc.collect()
+    owned.drain()
+    assert not points.capturing
+    device.synchronize()
+
+
 def test_an_exception_before_a_capture_into_a_graph_leaves_the_graph_usable(device: Any) -> None:
     """At each line of __enter__(), and while the traceback, and with it the recording, is kept."""
     code = module("gpu.graphs.recording").Recording.__enter__.__code__

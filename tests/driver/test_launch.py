@@ -655,6 +655,59 @@ def test_shared_memory_that_was_granted_is_never_made_less(device):
         assert out.tolist() == list(range(31, -1, -1))
 
 
+@pytest.mark.parametrize("when", ["before the call", "after the call"])
+def test_a_launch_asks_for_its_shared_memory_after_an_interrupted_change_of_the_limit(device, monkeypatch, when):
+    """What launches had been granted was noted before the call, which was made."""
+    driver = device._primary.driver
+    call = driver.cuFuncSetAttribute
+
+    def interrupted(*arguments):
+        if when == "after the call":
+            call(*arguments)
+        raise KeyboardInterrupt
+
+    with device.load(kernels.REVERSE) as loaded:
+        kernel, out = loaded["reverse"], device.empty(32, "uint32")
+        kernel.launch(out, grid=1, block=32, shared_bytes=60_000)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setitem(driver.__dict__, "cuFuncSetAttribute", interrupted)
+            kernel.attributes.max_dynamic_shared_bytes = 1000
+        out.fill(0)
+        kernel.launch(out, grid=1, block=32, shared_bytes=60_000)
+        assert out.tolist() == list(range(31, -1, -1))
+
+
+class OnTheWay:
+    """The methods by which a number is packed; each closes the memory that was packed before it."""
+
+    def __index__(self):
+        return self._closes(1)
+
+    def __float__(self):
+        return self._closes(1.0)
+
+    def tobytes(self, *_):
+        return self._closes(bytes(4))
+
+    def _closes(self, value):
+        type(self).memory.close()
+        return value
+
+
+@pytest.mark.parametrize(
+    "base, kind",
+    [("int64", "u32"), ("int64", "u64"), ("int64", "f32"), ("float64", "f32"), ("float32", "f64"), ("int32", "b32")],
+)
+def test_a_subclass_of_a_numpy_number_that_closes_an_earlier_argument(device, base, kind):
+    numpy = pytest.importorskip("numpy")
+    number = type("Number", (OnTheWay, getattr(numpy, base)), {})
+    code = f"{kernels.HEAD}.visible .entry k(.param .u64 at, .param .{kind} v) {{ ret; }}"
+    with device.load(code) as loaded:
+        number.memory = device.allocate(64)
+        with pytest.raises(rawcuda.Closed, match="parameter 'at'"):
+            loaded["k"].launch(number.memory, number(1), grid=1, block=1)
+
+
 # -- interrupts
 
 

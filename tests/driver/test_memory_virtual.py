@@ -589,6 +589,23 @@ def test_an_access_that_faults(python, prepare, offset, words):
     assert any(word in told for word in words.split("|")) and "kernel add" in told, told
 
 
+@pytest.mark.parametrize("access", ["none", "read"])
+def test_a_view_of_memory_whose_access_is_taken_away_is_refused(device, grain, access):
+    """What a parameter takes is remembered for other memory, which always has access."""
+    with device.virtual_memory(grain) as memory, device.load(kernels.ADD) as loaded, device.allocate(grain) as plain:
+        view, launch = memory.view("float32")[:8], loaded["add"].configure(grid=1, block=8)
+        for each in (view, plain.view("float32")[:8], memory):
+            launch(each, each, each, 8)
+        memory.set_access(device, access)
+        for each in (view, memory):
+            launch(plain, plain, plain, 8)
+            with pytest.raises(ValueError, match="access" if access == "none" else "read-only"):
+                launch(plain, plain, each, 8)
+        memory.set_access(device, "readwrite")
+        launch(view, view, view, 8)
+        device.synchronize()
+
+
 def test_it_is_an_owned_thing(device, grain, library):
     memory = device.virtual_memory(grain)
     with pytest.raises(TypeError):

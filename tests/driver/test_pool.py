@@ -459,6 +459,25 @@ def test_a_page_locked_pool_may_give_its_own_device_no_access(device):
         assert target.tolist() == [[0x03030303] * 32] * 32
 
 
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+def test_memory_of_a_pool_whose_access_is_taken_away_is_refused(device, kind):
+    """Also after other memory of its kind, which always has access; each launch asks the pool."""
+    with device.memory_pool(kind=kind) as pool, device.load(kernels.ADD) as loaded:
+        memory, plain = pool.allocate(64), device.allocate(64, kind=kind)
+        assert type(memory).__name__ == type(plain).__name__ and isinstance(memory, type(plain))
+        launch = loaded["add"].configure(grid=1, block=8)
+        for each in (memory, memory.view("float32"), plain, plain.view("float32")):
+            launch(each, each, each, 8)
+        device.synchronize()
+        pool.set_access(device, "none")
+        for each in (memory, memory.view("float32"), memory.view("float32")[2:]):
+            launch(plain, plain.view("float32"), plain, 8)
+            with pytest.raises(ValueError, match=r"its pool\.set_access\(Device\(0\)"):
+                launch(plain, plain, each, 4)
+        device.synchronize()
+        memory.close()
+
+
 def test_access_of_another_device(device, pool, other):
     with pool.allocate(400) as memory, other.load(kernels.ADD) as code, other.stream() as stream:
         memory.view("float32").fill(1)

@@ -20,6 +20,7 @@ from typing import Any, Callable
 import pytest
 
 from tests.emulator.ptx_client import EXECUTOR, Machine, kernel
+from tests.subject import module
 
 BITS = {"h": 16, "r": 32, "d": 64, "f": 32, "g": 64, "p": 1}
 HEAD = ".version 8.1\n.target sm_90\n.address_size 64\n"
@@ -630,7 +631,7 @@ FLOATS: list[Any] = [
             ("infinite", lambda a: int(math.isinf(f(a)))),
             ("number", lambda a: int(f(a) == f(a))),
             ("notanumber", lambda a: int(f(a) != f(a))),
-            ("normal", lambda a: int(math.isfinite(f(a)) and abs(f(a)) >= 2.0**-126)),
+            ("normal", lambda a: int(math.isfinite(f(a)) and (abs(f(a)) >= 2.0**-126 or f(a) == 0))),
             ("subnormal", lambda a: int(0 < abs(f(a)) < 2.0**-126)),
         )
     ],
@@ -1074,3 +1075,12 @@ def test_ptxas_takes_every_instruction_above(tmp_path: Path) -> None:
         ["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_zeros_are_normal_numbers_for_arrays(bits: int) -> None:
+    numpy = pytest.importorskip("numpy")
+    floats = module("emulator.ptx.vectors.floats")
+    values = numpy.array([0.0, -0.0, 1.0, math.inf, math.nan, numpy.finfo(f"f{bits // 8}").tiny / 2], f"f{bits // 8}")
+    assert floats.test_property("normal", values, bits).tolist() == [True, True, True, False, False, False]
+    assert floats.test_property("subnormal", values, bits).tolist() == [False] * 5 + [True]

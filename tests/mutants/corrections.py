@@ -4948,8 +4948,8 @@ CORRECTIONS = [
         "a fifth reading",
         "memory of a pool that was allocated on a per-thread stream is not ready in other threads",
         "gpu/memory/pool.py",
-        old="self.kind, noted_form(stream))",
-        new="self.kind, stream)",
+        old="self.kind, noted_form(stream), OF_POOLS",
+        new="self.kind, stream, OF_POOLS",
         test="driver/test_default_streams.py::test_memory_of_a_per_thread_stream_is_ready_in_other_threads[pool-2]",
         mode="lazy",
     ),
@@ -8211,8 +8211,8 @@ CORRECTIONS = [
         "an eighth reading",
         "Kernel.launch() does not request shared memory again after the limit was lowered",
         "gpu/kernels/launch_attributes.py",
-        old="            invalidate()  #",
-        new="            #",
+        old="        self._kernel._limits().granted = 0\n        invalidate()\n",
+        new="        self._kernel._limits().granted = 0\n",
         test="driver/test_occupancy.py::test_a_launch_requests_shared_memory_again_after_the_limit_was_lowered[launch]",
     ),
     Correction(
@@ -8986,6 +8986,207 @@ CORRECTIONS = [
         old="    return min(_MOST_OF_A_FILE, _BASE + _DENSEST * len(data))\n",
         new="    return _MOST_OF_A_FILE\n",
         test="null/test_image_limits.py::test_the_members_of_a_small_file_are_small",
+    ),
+    Correction(
+        "a tenth reading",
+        "the format of a buffer with many extents takes quadratic time",
+        "protocols/pep3118.py",
+        old=" or len(parts) > MAX_NDIM:",
+        new=":",
+        test="null/test_protocol_buffer.py::test_a_format_with_more_extents_than_an_array_has_is_bytes",
+    ),
+    Correction(
+        "a tenth reading",
+        "a descr may have any number of extents",
+        "elements/dtypes.py",
+        old=" or len(shape) > 64 or",
+        new=" or",
+        test="null/test_protocol_array_interface.py::test_a_descr_of_more_extents_than_an_array_has_is_refused",
+    ),
+    Correction(
+        "a tenth reading",
+        "an interrupted change of the limit of shared memory leaves launches without what they need",
+        "gpu/kernels/launch_attributes.py",
+        old="            self._forget_granted()  # an interrupt may come after the call\n",
+        new="            pass\n",
+        test=(
+            "driver/test_launch.py::"
+            "test_a_launch_asks_for_its_shared_memory_after_an_interrupted_change_of_the_limit[after the call]"
+        ),
+    ),
+    Correction(
+        "a tenth reading",
+        "an interrupted change of the required cluster leaves a part of each",
+        "gpu/kernels/launch_attributes.py",
+        old="            self._set_sides(old)\n",
+        new="            pass\n",
+        test="driver/test_cluster.py::test_an_interrupted_change_of_the_required_size_leaves_the_old_one[2]",
+    ),
+    Correction(
+        "a tenth reading",
+        "on Python 3.9, an interrupt of a synchronize() leaves a wait for which each capture waits",
+        "gpu/core/points.py",
+        old=(
+            "        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too\n"
+            "            waiting.discard(wait)\n"
+        ),
+        new="        except BaseException:\n",
+        test="driver/test_interrupts.py::test_an_interrupt_between_finally_and_its_call_leaves_no_wait[core/points.py]",
+    ),
+    Correction(
+        "a tenth reading",
+        "on Python 3.9, an interrupt of a copy leaves a wait for which each capture waits",
+        "gpu/copies/contiguous.py",
+        old=(
+            "        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too\n"
+            "            waiting.discard(wait)\n"
+        ),
+        new="        except BaseException:\n",
+        test=(
+            "driver/test_interrupts.py::"
+            "test_an_interrupt_between_finally_and_its_call_leaves_no_wait[copies/contiguous.py]"
+        ),
+    ),
+    Correction(
+        "a tenth reading",
+        "on Python 3.9, an interrupt of work that cannot be captured leaves a wait for which each capture waits",
+        "gpu/memory/ordering.py",
+        old=(
+            "        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too\n"
+            "            waiting.discard(wait)\n"
+        ),
+        new="        except BaseException:\n",
+        test=(
+            "driver/test_interrupts.py::test_an_interrupt_between_finally_and_its_call_leaves_no_wait[memory/ordering.py]"
+        ),
+    ),
+    Correction(
+        "a tenth reading",
+        "on Python 3.9, an interrupt at the beginning of a capture leaves one without a number",
+        "gpu/graphs/recording.py",
+        old="        for number in (NEXT, self.number):\n",
+        new="        for number in (self.number,):\n",
+        test="driver/test_interrupts.py::test_an_interrupt_before_a_capture_is_no_longer_beginning_leaves_none",
+    ),
+    Correction(
+        "a tenth reading",
+        "a launch takes a view of virtual memory to which the device has no access any more",
+        "gpu/memory/virtual.py",
+        old="    _is_certain = False\n",
+        new="",
+        test="driver/test_memory_virtual.py::test_a_view_of_memory_whose_access_is_taken_away_is_refused[none]",
+    ),
+    Correction(
+        "a tenth reading",
+        "a launch takes memory of a page-locked pool to which the device has no access any more",
+        "gpu/memory/memory.py",
+        old='"pinned": _OfPool,',
+        new='"pinned": Memory,',
+        test="driver/test_pool.py::test_memory_of_a_pool_whose_access_is_taken_away_is_refused[pinned]",
+    ),
+    Correction(
+        "a tenth reading",
+        "a launch takes memory of a managed pool to which the device has no access any more",
+        "gpu/memory/memory.py",
+        old='"managed": _ManagedOfPool}',
+        new='"managed": ManagedMemory}',
+        test="driver/test_pool.py::test_memory_of_a_pool_whose_access_is_taken_away_is_refused[managed]",
+    ),
+    Correction(
+        "a tenth reading",
+        "a subclass of a NumPy number closes an argument that was packed before, and the kernel gets its address",
+        "gpu/kernels/packing.py",
+        old="        return _running(packer)\n",
+        new="        return packer\n",
+        test="driver/test_launch.py::test_a_subclass_of_a_numpy_number_that_closes_an_earlier_argument[float64-f32]",
+    ),
+    Correction(
+        "a tenth reading",
+        "a kernel of an executable graph that was updated from another graph runs with a cluster of that one",
+        "gpu/graphs/updates.py",
+        old="and known is None and executable._has_options:",
+        new="and False:",
+        test="driver/test_graph_updates.py::test_a_kernel_of_an_executable_graph_that_was_updated_from_another_graph",
+    ),
+    Correction(
+        "a tenth reading",
+        "a node that was not added keeps its module and its arrays in the graph",
+        "gpu/graphs/nodes.py",
+        old="        before = array_of(others)  # raises Closed\n        graph._keep(key, read.kept)  # before",
+        new="        graph._keep(key, read.kept)\n        before = array_of(others)  # before",
+        test="driver/test_graph_nodes.py::test_a_node_whose_predecessor_is_destroyed_by_an_argument_leaves_nothing",
+    ),
+    Correction(
+        "a tenth reading",
+        "a conditional node of a closed graph says that other software has added it",
+        "gpu/graphs/nodes.py",
+        old="            self.handle  # raises Closed\n",
+        new="",
+        test="driver/test_graph_nodes.py::test_a_conditional_node_of_a_closed_graph",
+    ),
+    Correction(
+        "a tenth reading",
+        "types with names of megabytes are remembered",
+        "elements/dtypes.py",
+        old="return _OPAQUE.keep(made._identity, made) if len(made._identity) < _LONGEST else made\n",
+        new="return _OPAQUE.keep(made._identity, made)\n",
+        test="null/test_dtypes.py::test_types_with_names_of_any_length_are_not_remembered",
+    ),
+    Correction(
+        "a tenth reading",
+        "an index with many new dimensions takes quadratic time",
+        "elements/layout.py",
+        old="            check_ndim(len(new_shape))  # here: they may be any number\n",
+        new="",
+        test="null/test_layout.py::test_an_index_with_any_number_of_new_dimensions_is_refused_at_the_65th",
+    ),
+    Correction(
+        "a tenth attack",
+        "a subclass of NumPy's arrays with a shape of its own leads a view out of the memory",
+        "protocols/array_interface.py",
+        old='getattr(own, name).__get__(exporter) for name in ("shape", "strides", "dtype"))',
+        new='getattr(exporter, name) for name in ("shape", "strides", "dtype"))',
+        test="null/test_protocol_array_interface.py::test_a_subclass_of_numpys_arrays_with_other_properties[S8]",
+    ),
+    Correction(
+        "a tenth attack",
+        "a fill with a masked number writes what is under the mask",
+        "arrays/copying.py",
+        old="            refuse_masked(value)\n",
+        new="            pass\n",
+        test="null/test_view_numbers.py::test_elements_of_a_masked_array_are_refused[int32-masked1]",
+    ),
+    Correction(
+        "a tenth attack",
+        "a list with a masked array without dimensions loses the mask",
+        "arrays/conversion.py",
+        old="        refuse_masked(value)\n",
+        new="",
+        test="null/test_view_numbers.py::test_elements_of_a_masked_array_are_refused[float32-masked1]",
+    ),
+    Correction(
+        "a tenth attack",
+        "a line break in the name of a kernel forges a line of a listing",
+        "tools/commands/run.py",
+        old='            shown = name.replace("\\n", "\\\\n")\n',
+        new="            shown = name\n",
+        test="null/test_commands.py::test_a_line_break_in_a_name_begins_no_line",
+    ),
+    Correction(
+        "a tenth attack",
+        "testp.normal is false for zeros",
+        "emulator/ptx/running/rounding.py",
+        old="(abs(value) >= least or value == 0.0)",
+        new="abs(value) >= least",
+        test="emulator/test_ptx_opcodes.py::test_instruction[testp.normal.f32-340]",
+    ),
+    Correction(
+        "a tenth attack",
+        "testp.normal is false for zeros in large launches",
+        "emulator/ptx/vectors/floats.py",
+        old="((size >= least) | (size == 0))",
+        new="(size >= least)",
+        test="emulator/test_ptx_opcodes.py::test_zeros_are_normal_numbers_for_arrays[32]",
     ),
 ]
 

@@ -343,6 +343,15 @@ def test_listing(cli):
     assert "   0  2 bytes without a type " in out
 
 
+def test_a_line_break_in_a_name_begins_no_line(cli, files, monkeypatch):
+    run = module("tools.commands.run")
+    monkeypatch.setattr(run.image, "cubin_kernels", lambda data: ["first\nsecond: verified"])
+    Path("named.cubin").write_bytes(b"")
+    monkeypatch.setattr(run, "_prepared", lambda options: (None, "cubin", b""))
+    _, out, _ = cli("run", "named.cubin")
+    assert out.splitlines()[0] == "first\\nsecond: verified"
+
+
 def test_listing_of_declared_pointers(cli, files):
     Path("mine.ptx").write_text(module("tools.commands.kernels").NOTHING)
     assert cli("run", "mine.ptx") == (0, "store_42\n   0  pointer                     target\n", "")

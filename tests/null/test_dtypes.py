@@ -651,3 +651,14 @@ def test_encode(name, value, data):
 def test_encode_refuses(name, value, error):
     with pytest.raises(error):
         scalars.encode(dtypes.of(name), value)
+
+
+def test_types_with_names_of_any_length_are_not_remembered():
+    """A thousand of them would be kept, of megabytes each."""
+    numpy = pytest.importorskip("numpy")
+    pep3118, dtypes = module("protocols.pep3118"), module("elements.dtypes")
+    long, tables = numpy.zeros(2, [("n" * 20_000, "i1"), ("b", "i2")]), (pep3118._known, dtypes._OPAQUE)
+    before = [len(table) for table in (*tables, dtypes._structures)]
+    first, second = rawcuda.view(memoryview(long)), rawcuda.view(long)
+    assert first.dtype == second.dtype and first.dtype.itemsize == 3
+    assert [len(table) for table in (*tables, dtypes._structures)] == before

@@ -438,3 +438,23 @@ def test_an_array_that_needs_too_much_host_memory_says_how_much(capfd):
     with pytest.raises(MemoryError, match=r"an array of shape .* and uint8 needs 72057594037927936 bytes"):
         view.copy()
     capfd.readouterr()  # CPython 3.11 may print a SystemError of its own
+
+
+def test_an_index_with_any_number_of_new_dimensions_is_refused_at_the_65th():
+    """It took time with the square of their number."""
+    looked_at = []
+
+    def keys():
+        for number in range(10_000):
+            looked_at.append(number)
+            yield None
+
+    class Keys(tuple):
+        __slots__ = ()
+
+        def __iter__(self):
+            return keys()
+
+    with pytest.raises(IndexError, match="65 dimensions are too many"):
+        layout.select((), (), Keys((None,) * 10_000))
+    assert len(looked_at) < 11_000  # all of them once, to count the dimensions that exist

@@ -408,3 +408,37 @@ def test_numpy_reads_what_a_view_says():
     assert lanes.__array_interface__["typestr"] == "|V16"
     a = numpy.asarray(lanes)  # with Python 3.12 and later, NumPy uses the buffer protocol, and lanes become a dimension
     assert (a if a.dtype == "f4" else a["f0"]).shape == (2, 3, 1, 4)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "S8", "longdouble", [("a", "i4"), ("b", "i4")]])
+def test_a_subclass_of_numpys_arrays_with_other_properties(dtype):
+    """What the dict says is true: a view by the properties led out of the memory."""
+    numpy = pytest.importorskip("numpy")
+
+    class Large(numpy.ndarray):
+        shape = property(lambda self: (1 << 20,))
+        strides = property(lambda self: (64,))
+        dtype = property(lambda self: numpy.dtype("V64"))
+        ndim = size = property(lambda self: 1 << 20)
+
+    plain = numpy.zeros(3, dtype)
+    for name in ("array_interface", None):
+        seen = view(plain.view(Large), protocol=name)
+        assert (seen.shape, seen.strides, seen.itemsize) == (plain.shape, plain.strides, plain.itemsize)
+
+
+def test_a_subclass_of_numpys_numbers_with_other_properties():
+    numpy = pytest.importorskip("numpy")
+
+    class Large(numpy.float64):
+        shape = property(lambda self: (1 << 20,))
+        strides = property(lambda self: (8,))
+        dtype = property(lambda self: numpy.dtype("V64"))
+
+    seen = view(Large(1.5), protocol="array_interface")
+    assert seen.shape == () and seen.tolist() == 1.5
+
+
+def test_a_descr_of_more_extents_than_an_array_has_is_refused():
+    with pytest.raises(ProtocolError, match="a shape of at most 64 ints"):
+        host(typestr="|V8", descr=[("a", "|i1", (1,) * 65)])

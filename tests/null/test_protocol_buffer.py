@@ -464,3 +464,12 @@ def test_6_16_a_pending_export_pins_a_bytearray():
         data.extend(b"x")
     del capsule
     data.extend(b"x")
+
+
+def test_a_format_with_more_extents_than_an_array_has_is_bytes():
+    """The product of any number of them took time with the square of their number."""
+    pep3118 = module("protocols.pep3118")
+    assert pep3118._Reader(f"({'1,' * 64})B").items("")[0][0].shape == (1,) * 64
+    with pytest.raises(pep3118._Unreadable):
+        pep3118._Reader(f"({'1,' * 65})B").items("")
+    assert pep3118.dtype_of(f"({'1,' * 65})B", 8).typestr == "|V8"

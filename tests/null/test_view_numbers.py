@@ -560,3 +560,18 @@ def test_small_integers_are_converted_with_ml_dtypes_loaded():
     pytest.importorskip("ml_dtypes")
     numbers = view(numpy.array([-8, -1, 0, 7], "int8"))
     assert numbers.astype("int4").astype("uint4").tolist() == [8, 15, 0, 7]
+
+
+@pytest.mark.parametrize("masked", [numpy.ma.masked, numpy.ma.array(5, "i4", mask=True), numpy.ma.array(5.0)])
+@pytest.mark.parametrize("name", ["int32", "float32", "float64", "complex64", "bool"])
+def test_elements_of_a_masked_array_are_refused(masked, name):
+    """In a list, and as the value of a fill: the number under the mask was written."""
+    target = view(numpy.full(2, 7, name))
+    for write in (
+        lambda: target.fill(masked),
+        lambda: target.__setitem__(slice(None), [1, masked]),
+        lambda: target.__setitem__(0, masked),
+    ):
+        with pytest.raises(TypeError, match="masked array.*array\\.filled"):
+            write()
+        assert target.tolist() == numpy.full(2, 7, name).tolist()

@@ -110,7 +110,11 @@ def _copy_foreign(dst: Any, src: Any, to: Side, of: Side, primary: PrimaryContex
         dst.stream = before
         raise
     finally:
-        waiting.discard(wait)
+        try:
+            waiting.discard(wait)
+        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too
+            waiting.discard(wait)
+            raise
     if retained:
         sweep()
     if dropped:

@@ -250,7 +250,11 @@ def finish_context(primary: PrimaryContext, what: str = "", is_locked: bool = Fa
             waiting.add(wait)
         primary.calls.cuCtxSynchronize()
     finally:
-        waiting.discard(wait)
+        try:
+            waiting.discard(wait)
+        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too
+            waiting.discard(wait)
+            raise
     return True
 
 

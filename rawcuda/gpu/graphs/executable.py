@@ -54,6 +54,7 @@ class Executable(Owned):
         "_nodes",
         "_kept",
         "_given",
+        "_has_options",
         "_captured",
         "_keeping",
         "_elsewhere",
@@ -65,6 +66,7 @@ class Executable(Owned):
     _keeping: tuple[object, ...]
     _elsewhere: set[PrimaryContext]  # of the other devices that do a part of the work
     _owners: tuple[Owned | Life, ...] | None  # None: they have to be collected from `_kept`
+    _has_options: bool  # updated from another graph, whose kernels have options, or may have some
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
@@ -83,7 +85,7 @@ class Executable(Owned):
             raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
         self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
-        self._given = dict(graph._given)  # those of the graph may change
+        self._given, self._has_options = dict(graph._given), False  # those of the graph may change
         self._changed()
         self._check_open()  # the driver must not see a function of a module that is closed
         with explained(graph, _ONE):

@@ -329,6 +329,7 @@ class ConditionalNode(Node):
     def _chosen(self) -> node_parameters.Choice:
         given = self._given
         if not isinstance(given, node_parameters.Choice):
+            self.handle  # raises Closed
             raise TypeError(f"{self!r} was added by other software, so its graphs are not known")
         return given
 
@@ -501,11 +502,12 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
         graph.handle  # raises Closed
         graph._refuse_recording()
         read.check(graph)
+        before = array_of(others)  # raises Closed
         graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt
         inner = given[0] if what == "embed" else None
         try:
             with explained(inner, "cannot be a child graph with this driver: add its nodes to the other graph"):
-                read.add(graph, handle, array_of(others), len(others))
+                read.add(graph, handle, before, len(others))
         except CudaError:
             graph._keep(key, None)
             raise

@@ -141,7 +141,7 @@ class StreamCapture(Capture):
             self.number = capture_number(primary.calls, handle) or 0
             capturing[self.number] = self
         finally:
-            capturing.pop(NEXT, None)  # one call of a C function, which no interrupt divides
+            capturing.pop(NEXT, None)  # (before Python 3.11, an interrupt may come before the call: see _note_end())
 
     def end(self, is_wanted: bool) -> None:
         """End the capture at the end of its with block; raise the driver's error if the recorded work is wanted.
@@ -201,8 +201,9 @@ class StreamCapture(Capture):
 
     def _note_end(self, is_recorded: bool = False) -> None:
         """Note that the capture is over, and whether there is something in the graph. This may be repeated."""
-        if capturing.get(self.number) is self:
-            capturing.pop(self.number, None)
+        for number in (NEXT, self.number):
+            if capturing.get(number) is self:
+                capturing.pop(number, None)
         if not is_recorded and self.result is self.graph:
             for each in self.allocated:  # there is no graph: its addresses may soon be those of another one's memory
                 each.give_away()

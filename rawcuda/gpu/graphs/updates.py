@@ -197,6 +197,11 @@ def _set(executable: Executable, node: Node, given: Given, inside: Callable[[Nod
     known = None if earlier is None else earlier.options
     if known is None and node._given is not None and given.options:
         known = {}  # the node was changed after the executable graph was made
+    if node.kind == "kernel" and known is None and executable._has_options:
+        raise ValueError(
+            f"{executable!r} was updated from another graph, whose kernels have options, such as a cluster, or may "
+            "have some, so it is not known which ones this node has: update it in the graph, and instantiate that again"
+        )
     given.check_options(node.graph, handles[1], known, True)
     changed = [node.handle, *[inner.handle for inner in inside(node)]]
     known_before: dict[object, Given] = {
@@ -236,9 +241,9 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
 def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
     node_parameters.check_open(graph)
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
-    before, given = dict(executable._kept), executable._given
+    before, given, had_options = dict(executable._kept), executable._given, executable._has_options
     executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
-    executable._given = {}
+    executable._given, executable._has_options = {}, _may_have_options(graph)
     executable._changed()
     found = cuda_h.CUgraphExecUpdateResultInfo()
     node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
@@ -248,7 +253,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
         else:
             driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
     except CudaError as error:
-        executable._kept, executable._given = before, given
+        executable._kept, executable._given, executable._has_options = before, given, had_options
         executable._changed()
         if error.code != GRAPH_EXEC_UPDATE_FAILURE:
             raise
@@ -261,8 +266,14 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
         ) from None
     executable._kept = dict(graph._root._kept)
     if graph is executable._graph():  # (with another graph, the driver finds out which nodes belong together)
-        executable._given = dict(graph._given)
+        executable._given, executable._has_options = dict(graph._given), False
     executable._changed()
+
+
+def _may_have_options(graph: Graph) -> bool:
+    """Tell whether kernels of a graph have options, such as a cluster; it is not known of those that were captured."""
+    given = [node._given for node in graph.nodes if node.kind == "kernel"] if graph._given else [None]
+    return any(each is None or each.options for each in given)
 
 
 def _differing(executable: Executable, graph: Graph) -> str:

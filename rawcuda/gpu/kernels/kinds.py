@@ -19,6 +19,7 @@ from ...errors import ProtocolError
 from ...protocols.choosing import OFFERS
 from ...protocols.description import Description
 from ...protocols.refusals import means_another
+from ...remembered import HEAP
 from ..memory.memory import Memory
 from .declared_parameters import In, Passed
 
@@ -26,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["is_exporter", "is_plain", "kind_of"]
+__all__ = ["is_exporter", "is_numpys_own", "is_plain", "kind_of"]
 
 
 def kind_of(kind: type) -> str:
@@ -78,6 +79,12 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
         return "numpy float" if of(kind).kind == "float" else "numpy other"  # (those of ml_dtypes)
     except (TypeError, ProtocolError):  # text, dates, structures
         return "numpy other"
+
+
+def is_numpys_own(kind: type) -> bool:
+    """Tell whether a type is one of NumPy's scalars, not a subclass in Python."""
+    numpy = sys.modules.get("numpy")
+    return issubclass(kind, getattr(numpy, "generic", ())) and not kind.__flags__ & HEAP
 
 
 def is_plain(kind: type, form: str, size: int) -> bool:

@@ -17,7 +17,7 @@ from .configuration import extents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any, NoReturn
 
     from .kernel import Kernel
@@ -110,10 +110,17 @@ class KernelAttributes:
         check_version(kernel, f"{name}: the attribute of kernels", since)
         if 11 <= number <= 15:
             require(kernel, name, "CLUSTER_LAUNCH")
-        self._set(name, number, _settable(kernel, name, number, value))
+        setting = _settable(kernel, name, number, value)
         if number == 8:
-            kernel._limits().granted = kernel._fact(8)
-            invalidate()  # the next launches request what they need
+            self._forget_granted()  # an interrupt may come after the call
+        self._set(name, number, setting)
+        if number == 8:
+            self._forget_granted()  # another thread may have launched before the call
+
+    def _forget_granted(self) -> None:
+        """Let the next launches ask how much dynamic shared memory they may use, and request what they need."""
+        self._kernel._limits().granted = 0
+        invalidate()
 
     def _set(self, name: str, number: int, value: int) -> None:
         try:
@@ -135,6 +142,14 @@ class KernelAttributes:
         require(kernel, "required_cluster", "CLUSTER_LAUNCH")
         if max(sides) >= 1 << 31:
             raise ValueError(f"required_cluster={worded(given)}: no device supports clusters of this size")
+        old = [kernel._fact(number) for number in _REQUIRED]
+        try:
+            self._set_sides(sides)
+        except BaseException:
+            self._set_sides(old)
+            raise
+
+    def _set_sides(self, sides: Iterable[int]) -> None:
         for side, number, value in zip(_SIDES, _REQUIRED, sides):
             self._set(f"required_cluster_{side}", number, value)
 

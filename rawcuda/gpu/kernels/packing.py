@@ -45,7 +45,7 @@ from .argument_errors import (
     refuse_size,
 )
 from .declared_parameters import OBJECTS, In, Passed, ctypes_letter
-from .kinds import is_exporter, is_plain, kind_of
+from .kinds import is_exporter, is_numpys_own, is_plain, kind_of
 from .parameters import Slot
 
 TYPE_CHECKING = False
@@ -113,7 +113,16 @@ class Packers:
 
     def _choose(self, kind: type) -> Packer:
         """Return the packer for a type; everything that depends only on the type is decided here, once."""
-        sort, size, form = kind_of(kind), self._size, self._form
+        sort = kind_of(kind)
+        packer = self._packer_of(kind, sort)
+        if sort not in _NUMBERS or kind in (float, complex) or is_numpys_own(kind):
+            return packer
+        if sort == "integral" and packer is _pack_index:  # index() returns an int as it is
+            return packer
+        return _running(packer)
+
+    def _packer_of(self, kind: type, sort: str) -> Packer:
+        size, form = self._size, self._form
         if form == "bytes":
             if self._converts and self._type in OBJECTS:
                 return _OBJECT.get(sort, refuse_object)
@@ -150,8 +159,6 @@ class Packers:
         if form in ("address", "typed"):
             return _ADDRESS.get(sort, refuse_address)
         if form == "real":
-            if sort in ("integral", "float") and kind is not float:
-                return _pack_real_of_a_subclass
             return _REAL.get(sort, refuse_real)
         return _INTEGER.get(sort, refuse_integer)
 
@@ -170,6 +177,20 @@ def table_for(slot: Slot) -> Packers:
 
 
 RAN = None  # in a Kept: code of an argument ran, after which the others are checked again
+# Numbers whose subclasses may have an __index__, a __float__ or a tobytes() of their own.
+_NUMBERS = {"integral", "float", "complex"} | {
+    f"numpy {each}" for each in ("bool", "integer", "float", "complex", "other")
+}
+
+
+def _running(packer: Packer) -> Packer:
+    """Return a packer that notes that the code of an argument may have run."""
+
+    def packed(slot: Slot, argument: object, kept: Kept) -> object:
+        kept.append(RAN)
+        return packer(slot, argument, kept)
+
+    return packed
 
 
 # -- numbers
@@ -563,12 +584,6 @@ def _pack_other_integer(slot: Slot, argument: object, kept: Kept) -> int:
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     refuse_integer(slot, argument, kept)
-
-
-def _pack_real_of_a_subclass(slot: Slot, argument: object, kept: Kept) -> float:
-    """Pack a number whose class may have a __float__ of its own."""
-    kept.append(RAN)
-    return _pack_real(slot, argument, kept)
 
 
 def _pack_other_real(slot: Slot, argument: object, kept: Kept) -> float:

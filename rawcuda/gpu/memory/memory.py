@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ...gpu.devices.device import Device
     from ...gpu.processes.shared_handles import SharedHandle
 
-__all__ = ["ManagedMemory", "Memory", "allocate", "blank", "size_of"]
+__all__ = ["OF_POOLS", "ManagedMemory", "Memory", "allocate", "blank", "size_of"]
 
 _DEVICE = "device"
 _KINDS = {_DEVICE: DEVICE, "pinned": PINNED, "managed": MANAGED}
@@ -100,6 +100,7 @@ class Memory(Lender, Bytes):
         *("_nbytes", "_kind", "_device", "_readonly", "stream", "_primary", "_keeps", "_leases", "_uses", "_side"),
         "_shown",
     )
+    _is_certain = True  # no one can take the access of its own device away
     readonly: bool  # whether it must not be written: page-locked memory of a read-only exporter
     nbytes: int
     kind: str
@@ -570,6 +571,25 @@ class _RegisteredMemory(Memory):
 
 
 _RegisteredMemory.__name__ = Memory.__name__  # so that messages show the public name
+
+
+class _OfPool(Memory):
+    """Memory of a page-locked pool, which may take the access of its own device away."""
+
+    __slots__ = ()
+    _is_certain = False
+
+
+class _ManagedOfPool(ManagedMemory):
+    """Managed memory of a pool, which may take the access of its own device away."""
+
+    __slots__ = ()
+    _is_certain = False
+
+
+for _class in (_OfPool, _ManagedOfPool):
+    _class.__name__ = _class.__bases__[0].__name__  # so that messages show the public name
+OF_POOLS: dict[str, type[Memory]] = {"device": Memory, "pinned": _OfPool, "managed": _ManagedOfPool}
 _CLASSES: dict[str, type[Memory]] = {"device": Memory, "pinned": Memory, "managed": ManagedMemory}
 
 

@@ -263,7 +263,11 @@ def uncaptured(primary: PrimaryContext, stream: object, why: str, work: Callable
         hold_captures(wait, primary, stream, why)
         return work(*arguments)
     finally:
-        waiting.discard(wait)
+        try:
+            waiting.discard(wait)
+        except BaseException:  # before Python 3.11, an interrupt may come here before the call, too
+            waiting.discard(wait)
+            raise
 
 
 def hold_captures(wait: object, primary: PrimaryContext, stream: object, why: str) -> None:

@@ -25,7 +25,7 @@ from ..core.context import PrimaryContext, count, is_device, no_device, primary_
 from ..core.handles import POOL, POOLED, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, noted_form, queue_of
 from ..streams.stream import Stream
-from .memory import Memory, blank, size_of
+from .memory import OF_POOLS, Memory, blank, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         else:
             ordering = Ordering(stream)
         queue = queue_of(stream if ordering is stream else ordering.handle)  # raises Closed, also for 0 bytes
-        memory = blank(self.device, primary, nbytes, self.kind, noted_form(stream))
+        memory = blank(self.device, primary, nbytes, self.kind, noted_form(stream), OF_POOLS[self.kind])
         if nbytes:
             try:
                 make(memory, POOLED, primary, (as_argument(nbytes), as_argument(self.handle), queue), ordering)

@@ -49,6 +49,7 @@ class _Window(Memory):
     """The part of virtual memory that was mapped when a view was made, for that view and those derived from it."""
 
     __slots__ = ()
+    _is_certain = False
 
     def _access_from(self, ordinal: int) -> int:
         return self._keeps._access_from(ordinal)  # type: ignore[no-any-return]

@@ -226,15 +226,16 @@ def _list(options: argparse.Namespace) -> int:
         )
     if kind == "cubin":
         for name in image.cubin_kernels(data):
+            shown = name.replace("\n", "\\n")
             terminal.say(
-                f"{name}\n     only the driver knows a cubin's parameters: give each number a type, such as 3:int32"
+                f"{shown}\n     only the driver knows a cubin's parameters: give each number a type, such as 3:int32"
             )
         return 0
     found = signature.kernels(data.decode("utf-8", "replace"))
     if not found:
         raise ValueError(f"{path}: this PTX contains no .entry: compile a __global__ function")
     for name, parameters in found.items():
-        terminal.say(name)
+        terminal.say(name.replace("\n", "\\n"))
         for index, parameter in enumerate(parameters):
             terminal.say(f"  {index:2}  {_worded(parameter):28}{parameter.name}")
     return 0

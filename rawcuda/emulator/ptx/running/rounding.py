@@ -368,7 +368,7 @@ def test_property(kind: str, value: float, bits: int) -> bool:
     if kind == "notanumber":
         return value != value
     if kind == "normal":
-        return value - value == 0.0 and abs(value) >= least
+        return value - value == 0.0 and (abs(value) >= least or value == 0.0)
     return 0.0 < abs(value) < least
 
 

@@ -253,7 +253,7 @@ def test_property(kind: str, value: Array, bits: int) -> Array:
         return (size > 0) & (size < least)
     if kind == "finite":
         return size < np.inf
-    return (size < np.inf) & (size >= least)
+    return (size < np.inf) & ((size >= least) | (size == 0))
 
 
 # -- approximations
