@@ -194,6 +194,196 @@ def test_the_lines_into_which_code_was_inlined_are_of_its_own_files() -> None:
     assert ".loc 2 7 1, function_name n, inlined_at 2 9 3" in merger.complete()
 
 
+def taking(client: Any, *texts: str) -> list[int]:
+    """Link texts, launch the kernel k with the address of four words, and return these."""
+    state = begin(client)
+    for number, text in enumerate(texts):
+        assert add(client, state, HEAD + text, name=b"%d" % number) == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 0
+    loaded = client.get("cuModuleLoadData", ctypes.string_at(OUT.value))
+    client.do("cuLinkDestroy", state)
+    kernel, memory = client.get("cuModuleGetFunction", loaded, b"k"), client.get("cuMemAlloc_v2", 16)
+    client.do("cuMemsetD8_v2", memory, 0, 16)
+    given, back = ctypes.c_uint64(memory), (ctypes.c_uint32 * 4)()
+    arguments = (ctypes.c_uint64 * 1)(ctypes.addressof(given))
+    client.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
+    client.do("cuMemcpyDtoH_v2", back, memory, 16)
+    client.do("cuMemFree_v2", memory)
+    client.do("cuModuleUnload", loaded)
+    return list(back)
+
+
+def kernel(body: str, name: str = "k", linkage: str = ".visible", limits: str = "") -> str:
+    """Return the text of a kernel that has the address of the words in q."""
+    declared = ".reg .b64 q; .reg .b64 z; .reg .b32 v; .param .b32 o; ld.param.u64 q, [p];"
+    return f"{linkage} .entry {name}(.param .u64 p) {limits} {{ {declared} {body} ret; }}\n"
+
+
+def reads(*names: str) -> str:
+    """Return instructions that read variables of 32 bits."""
+    return "".join(f"ld.global.u32 v, [{name}]; st.global.u32 [q+{4 * at}], v;" for at, name in enumerate(names))
+
+
+def function(value: int, linkage: str = "", name: str = "f") -> str:
+    """Return the text of a function that returns a number."""
+    return f"{linkage} .func (.param .b32 r) {name}() {{ st.param.b32 [r], {value}; ret; }}\n"
+
+
+TYPE = "type: .callprototype (.param .b32 _) _ ();"
+THROUGH = "ld.global.u64 z, [{}]; ld.global.u32 v, [z]; st.global.u32 [q+{}], v;"
+CALLED = "ld.global.u64 z, [{}]; call (o), z, (), type; ld.param.b32 v, [o]; st.global.u32 [q+{}], v;"
+POINTERS = ".global .u32 g = 1; .global .u64 t[2] = {g, generic(g)};" + kernel(
+    THROUGH.format("t", 0) + THROUGH.format("t+8", 4)
+)
+NESTED = ".global .u32 g = 1; .global .u64 t[2][1] = {{g}, {g}};" + kernel(
+    THROUGH.format("t", 0) + THROUGH.format("t+8", 4)
+)
+FUNCTIONS = function(1) + ".global .u64 t[2] = {f, f};" + kernel(TYPE + CALLED.format("t", 0) + CALLED.format("t+8", 4))
+STATIC = {
+    "pointers": (POINTERS, ".global .u32 g = 2;", [1, 1, 0, 0]),
+    "nested pointers": (NESTED, ".global .u32 g = 2;", [1, 1, 0, 0]),
+    "pointers to functions": (FUNCTIONS, function(2), [1, 1, 0, 0]),
+    "a function that is declared first": (
+        ".func (.param .b32 r) f();"
+        + kernel("mov.u64 z, f;" + TYPE + "call (o), z, (), type; ld.param.b32 v, [o]; st.global.u32 [q], v;")
+        + function(1),
+        function(2),
+        [1, 0, 0, 0],
+    ),
+    "a register of a range": (
+        ".global .u32 r1 = 9;" + kernel(".reg .b32 r<5>; mov.u32 r1, 1; add.u32 r2, r1, 1; st.global.u32 [q], r2;"),
+        ".global .u32 r1 = 2;",
+        [2, 0, 0, 0],
+    ),
+    "a register in a vector": (
+        ".global .u32 a = 9;" + kernel(".reg .b32 a, b; mov.u32 a, 7; mov.u32 b, 8; st.global.v2.u32 [q], {a, b};"),
+        ".global .u32 a = 2;",
+        [7, 8, 0, 0],
+    ),
+    "an opcode": (
+        ".func exit() { ret; }"
+        + kernel(".reg .pred c; setp.eq.u64 c, q, 0; @c exit; call exit; st.global.u32 [q], 3; exit;"),
+        ".func exit() { ret; }",
+        [3, 0, 0, 0],
+    ),
+    "a label of another text": (
+        kernel("bra done; st.global.u32 [q], 9; done: st.global.u32 [q+4], 3;"),
+        ".func done() { ret; }",
+        [0, 3, 0, 0],
+    ),
+    "a label in a table": (
+        kernel("mov.u32 v, 1; t: .branchtargets one, done; brx.idx v, t; one: done: st.global.u32 [q], 3;"),
+        ".func done() { ret; }",
+        [3, 0, 0, 0],
+    ),
+    "a register of the new name": (
+        ".global .u32 g = 1;"
+        + kernel(".reg .b32 g$unit0_, g$unit1_; mov.u32 g$unit0_, 8; mov.u32 g$unit1_, 8;" + reads("g")),
+        ".global .u32 g = 2;",
+        [1, 0, 0, 0],
+    ),
+    "registers of a range with the new name": (
+        ".global .u32 g = 1;" + kernel(".reg .b64 g$unit<2>;" + reads("g")),
+        ".global .u32 g = 2;",
+        [1, 0, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("linkage", ["", ".visible"])
+@pytest.mark.parametrize("case", STATIC)
+def test_a_name_of_one_text_is_renamed_where_it_is_a_symbol(client: Any, case: str, linkage: str) -> None:
+    text, other, wanted = STATIC[case]
+    other = linkage + " " + other
+    assert taking(client, text, other) == wanted
+    assert taking(client, other, text) == wanted
+
+
+PAIR = ".weak .global .u32 a = 1, b[2] = {2, 3};" + kernel(reads("a", "b", "b+4"))
+WEAK = {
+    "one of two": (PAIR, ".visible .global .u32 a = 5;", [5, 2, 3, 0]),
+    "the other of two": (PAIR, ".visible .global .u32 b[2] = {6, 7};", [1, 6, 7, 0]),
+    "both": (PAIR, ".visible .global .u32 a = 5, b[2] = {6, 7};", [5, 6, 7, 0]),
+    "a kernel": (kernel("st.global.u32 [q], 9;", linkage=".weak"), kernel("st.global.u32 [q], 5;"), [5, 0, 0, 0]),
+    "a kernel that is named": (
+        kernel("st.global.u32 [q], 9;", linkage=".weak") + ".visible .global .u64 t[1] = {k};",
+        kernel("st.global.u32 [q], 5;"),
+        [5, 0, 0, 0],
+    ),
+    "a kernel with limits": (
+        kernel("st.global.u32 [q], 9;", linkage=".weak", limits=".reqntid 32"),
+        kernel("st.global.u32 [q], 5;"),
+        [5, 0, 0, 0],
+    ),
+    "a smaller common variable": (
+        ".common .global .u32 a;" + kernel(reads("a")),
+        ".visible .global .u32 a[2] = {3, 4};",
+        [3, 0, 0, 0],
+    ),
+    "elements of another size": (
+        ".extern .global .align 4 .u32 a[2];" + kernel("mov.u64 z, a[1]; ld.global.u32 v, [z]; st.global.u32 [q], v;"),
+        ".visible .global .align 4 .b8 a[8] = {1, 0, 0, 0, 2, 0, 0, 0};",
+        [2, 0, 0, 0],
+    ),
+    "elements of another size of a common variable": (
+        ".common .global .align 4 .u32 a[2];" + kernel("mov.u64 z, a[1]; ld.global.u32 v, [z]; st.global.u32 [q], v;"),
+        ".visible .global .align 4 .b8 a[12] = {1, 0, 0, 0, 2, 0, 0, 0};",
+        [2, 0, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WEAK)
+def test_a_definition_that_is_replaced_becomes_a_declaration(client: Any, case: str) -> None:
+    text, other, wanted = WEAK[case]
+    assert taking(client, text, other) == wanted
+    assert taking(client, other, text) == wanted
+
+
+def test_of_equal_weak_kernels_the_first_one_is_used(client: Any) -> None:
+    first, second = (kernel(f"st.global.u32 [q], {value};", linkage=".weak") for value in (1, 2))
+    assert taking(client, first, second) == [1, 0, 0, 0] and taking(client, second, first) == [2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+def test_of_common_variables_the_largest_is_used(client: Any, order: tuple[int, ...]) -> None:
+    texts = (".common .global .u32 a;", ".common .global .u32 a[4];", ".common .global .u32 a[2];")
+    last = ".extern .global .u32 a[];" + kernel("st.global.u32 [a+12], 3;" + reads("a", "a+12"))
+    assert taking(client, *(texts[at] for at in order), last) == [0, 3, 0, 0]
+
+
+SIZE = "Size doesn't match for 'a' in '1', first specified in '0'"
+TWICE = "Multiple definition of '{}' in '1', first defined in '0'"
+REFUSED = {
+    "a larger common variable after": (
+        (".visible .global .u32 a = 1;", ".common .global .u32 a[2];"),
+        "Common symbol 'a' in file '1' has larger size than initialization",
+    ),
+    "a larger common variable before": (
+        (".common .global .u32 a[2];", ".weak .global .u32 a = 1;"),
+        "Common symbol 'a' in file '0' has larger size than initialization",
+    ),
+    "a smaller one than what is not initialized": ((".weak .global .u32 a[2];", ".common .global .u32 a;"), SIZE),
+    "a declaration of another size": ((".extern .global .u32 a;", ".common .global .u32 a[2];"), SIZE),
+    "two definitions": ((".visible .global .u32 a;", ".visible .global .u32 a;"), TWICE.format("a")),
+    "a definition after a visible declaration": (
+        (".visible .func (.param .b32 r) f();" + function(1), function(2, ".visible")),
+        TWICE.format("f"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_definitions_that_nvlink_refuses_are_refused(client: Any, case: str) -> None:
+    texts, wanted = REFUSED[case]
+    error, kept = ctypes.create_string_buffer(1000), []  # type: ignore[var-annotated]
+    state = begin(client, error, kept)
+    assert add(client, state, HEAD + texts[0], name=b"0") == 0
+    assert add(client, state, HEAD + texts[1], name=b"1") == 300
+    assert error.value.decode() == f"error   : {wanted}"
+    client.do("cuLinkDestroy", state)
+
+
 def test_a_link_belongs_to_its_context(client: Any) -> None:
     context = client.get("cuCtxCreate_v2", 0, 0)
     state = begin(client)

@@ -166,6 +166,14 @@ LINKED: dict[str, Callable[[int], list[str]]] = {
     "texts with names of their own": lambda n: [
         f"{HEAD}.func f{{ ret; }} .visible .func g{i}{{ ret; }}" for i in range(n)
     ],
+    "weak variables, of which half are replaced": lambda n: [
+        f"{HEAD}.weak .global .b32 {many(2 * n, 'x#', ', ')};\n",
+        f"{HEAD}.visible .global .b32 {many(n, 'x#', ', ')};\n",
+    ],
+    "labels with the names of functions": lambda n: [
+        HEAD + many(n, ".visible .func f# { ret; }"),
+        f"{HEAD}.visible .entry k() {{ {many(n, 'bra f#; f#:')} ret; }}",
+    ],
     "functions that nothing defines": lambda n: [
         HEAD + many(n, ".extern .func f#;") + f".visible .func g{{ {many(n, 'call f#;')} ret; }}"
     ],

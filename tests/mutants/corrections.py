@@ -9188,6 +9188,171 @@ CORRECTIONS = [
         new="(size >= least)",
         test="emulator/test_ptx_opcodes.py::test_zeros_are_normal_numbers_for_arrays[32]",
     ),
+    Correction(
+        "an eleventh attack",
+        "a linked table of pointers points to a variable of another text",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="            if at in unit.places and word in renamed:\n",
+        new=(
+            '            if kinds[at] == WORD and word in renamed and (texts[at - 1] not in (";", "{", "}") or '
+            'texts[at + 1] == ":"):\n'
+        ),
+        test="emulator/test_linking.py::test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[nested pointers-]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "a register with the name of a variable is renamed by the linker, but not its declaration",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="            if at in unit.places and word in renamed:\n",
+        new="            if kinds[at] == WORD and word in renamed:\n",
+        test=(
+            "emulator/test_linking.py::test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[a register of a range-]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "the first declaration of a function keeps the name of a function of another text",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="        for item in self.items:\n            for name, (at, _) in zip(item.names, item.spans):\n",
+        new="        for item in self.outer.values():\n            for name, (at, _) in zip(item.names, item.spans):\n",
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[a function that is declared first-.visible]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "a label with the name of a function of another text is no label after linking",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="            for name in sorted(unit.labels.union(unit.outer)):\n",
+        new="            for name in sorted(unit.outer):\n",
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[a label of another text-.visible]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "the new name of a variable is that of a register",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="                    while renamed[name] in words:\n",
+        new="                    while renamed[name] in taken:\n",
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[a register of the new name-]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "the new name of a variable is in a range of registers",
+        "emulator/ptx/reading/ptx_linking.py",
+        old='f"{name}$unit{number}_"',
+        new='f"{name}$unit{number}"',
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_name_of_one_text_is_renamed_where_it_is_a_symbol[registers of a range with the new name-]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "a weak kernel in two texts is not linked",
+        "emulator/ptx/reading/ptx_linking.py",
+        old='        if item.kind in ("entry", "func"):\n            names = self._copied(',
+        new='        if item.kind == "func":\n            names = self._copied(',
+        test="emulator/test_linking.py::test_a_definition_that_is_replaced_becomes_a_declaration[a kernel]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "the limits of a weak kernel are also those of the kernel that replaces it",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="            names = self._copied(unit, *lost[0], renamed, files).rstrip()\n",
+        new=(
+            "            names = self._copied(unit, lost[0][0], (item.body or item.last) - 1, renamed, "
+            "files).rstrip()\n"
+        ),
+        test="emulator/test_linking.py::test_a_definition_that_is_replaced_becomes_a_declaration[a kernel with limits]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "of two weak variables in one declaration, only both can be replaced",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="        spans = [(span, self.winner[name][1] is item) for name, span in zip(item.names, item.spans)]\n",
+        new=(
+            "        wins = any(self.winner[name][1] is item for name in item.names)\n"
+            "        spans = [(span, wins) for span in item.spans]\n"
+        ),
+        test="emulator/test_linking.py::test_a_definition_that_is_replaced_becomes_a_declaration[one of two]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "of two weak variables in one declaration that are replaced, only one is declared",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="for at, _ in lost)  # the definition has the size\n",
+        new="for at, _ in lost[:1])\n",
+        test="emulator/test_linking.py::test_a_definition_that_is_replaced_becomes_a_declaration[both]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "a common variable that is replaced is declared with another size",
+        "emulator/ptx/reading/ptx_linking.py",
+        old='f"{unit.tokens.texts[at]}[]" for at, _ in lost)',
+        new="self._copied(unit, *span, renamed, files).partition('=')[0].rstrip() for span in lost)",
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_definition_that_is_replaced_becomes_a_declaration[a smaller common variable]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "of common variables, the first one is used instead of the largest",
+        "emulator/ptx/reading/ptx_linking.py",
+        old=' or strength == _STRENGTH["common"] and _grows(name, there, unit):\n',
+        new=":\n",
+        test="emulator/test_linking.py::test_of_common_variables_the_largest_is_used[order0]",
+    ),
+    Correction(
+        "an eleventh attack",
+        "a common variable that is larger than what is initialized is linked",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="    elif common.module.variables[name].size > other.module.variables[name].size:\n",
+        new="    elif False:\n",
+        test=(
+            "emulator/test_linking.py::"
+            "test_definitions_that_nvlink_refuses_are_refused[a larger common variable before]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "a common variable is linked with a declaration of another size",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="    if not other.module.variables[name].initial:\n",
+        new="    if False:\n",
+        test=(
+            "emulator/test_linking.py::test_definitions_that_nvlink_refuses_are_refused[a declaration of another size]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "a function that is visible by its first declaration is static for the linker",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="        self._join_linkages()\n",
+        new="",
+        test=(
+            "emulator/test_linking.py::"
+            "test_definitions_that_nvlink_refuses_are_refused[a definition after a visible declaration]"
+        ),
+    ),
+    Correction(
+        "an eleventh attack",
+        "an element of an array that another text defines has the size of the elements there",
+        "emulator/ptx/reading/declare.py",
+        old="        earlier.element, earlier.scalar = made.element, made.scalar\n",
+        new="",
+        test=(
+            "emulator/test_linking.py::"
+            "test_a_definition_that_is_replaced_becomes_a_declaration[elements of another size]"
+        ),
+    ),
 ]
 
 

@@ -392,6 +392,8 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
         if linkage != "extern":
             for field in Variable.__slots__:
                 setattr(earlier, field, getattr(made, field))
+        # `name[3]` counts what the nearest declaration says
+        earlier.element, earlier.scalar = made.element, made.scalar
         return earlier
     scope.names[name] = made
     scope.note(name)
@@ -525,6 +527,7 @@ def _symbol(tokens: Tokens, scope: Scope) -> Symbol:
     found = scope.find(name)
     if not isinstance(found, (Variable, Function)):
         raise tokens.fail(f"Unknown symbol '{name[:80]}'")
+    tokens.note(found)
     tokens.advance()
     if generic:
         tokens.expect(")")

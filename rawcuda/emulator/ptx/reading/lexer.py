@@ -51,6 +51,8 @@ class Tokens:
         self.places: list[int] = []
         self._breaks: list[int] | None = None
         self._unclosed = False  # whether a section was not closed
+        # what a token names, of labels, variables and functions: only a linker asks for it
+        self.named: dict[int, object] | None = None
         self._scan(text)
         self.at = 0
         self.kind = self.kinds[0]
@@ -119,6 +121,11 @@ class Tokens:
             self.kind = self.kinds[at]
             self.text = self.texts[at]
         return text
+
+    def note(self, found: object) -> None:
+        """Note what the token at the cursor names."""
+        if self.named is not None:
+            self.named[self.at] = found
 
     def line(self) -> int:
         """Return the line of the token at the cursor, counted from 1."""

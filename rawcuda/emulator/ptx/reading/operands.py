@@ -145,6 +145,7 @@ class OperandReader:
             tokens.advance()
             return Vector(list(found.items))
         if found is not None and not isinstance(found, Prototype):
+            tokens.note(found)
             tokens.advance()
             return Symbol(found)
         if text == "_":
@@ -165,8 +166,10 @@ class OperandReader:
             return Part(held, selector)
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
+        made = Name(text, scope, found)
+        tokens.note(made)
         tokens.advance()
-        return Name(text, scope, found)
+        return made
 
     def _address(self, scope: Scope) -> Address | Texel:
         tokens = self.tokens

@@ -46,7 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .syntax import Operand
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_tokens"]
 
 DEEPEST_SCOPE = 64
 LARGEST_PARAMETERS = 32764  # bytes; PTX ISA 8.1 and later, sm_70 and later
@@ -70,7 +70,12 @@ def parse(text: str, architecture: tuple[int, int] = (99, 9), newest: tuple[int,
     raises  Rejected   a .version that does not exist or is newer (222), a newer .target (209); a syntax error, with its
                        line
     """
-    return _Parser(Tokens(text), architecture, newest).module()
+    return parse_tokens(Tokens(text), architecture, newest)
+
+
+def parse_tokens(tokens: Tokens, architecture: tuple[int, int], newest: tuple[int, int]) -> Module:
+    """Read a whole PTX module from its tokens, as `parse` does."""
+    return _Parser(tokens, architecture, newest).module()
 
 
 class _Parser:
@@ -347,7 +352,7 @@ class _Parser:
 
     def _label(self, made: Function, scope: Scope) -> None:
         tokens = self.tokens
-        line, name = tokens.line(), tokens.advance()
+        place, line, name = tokens.at, tokens.line(), tokens.advance()
         tokens.advance()
         if tokens.text in (".branchtargets", ".calltargets", ".callprototype"):
             self._table(scope, name)
@@ -355,6 +360,8 @@ class _Parser:
         if name in scope.labels or name in scope.names and not scope.in_range(name):
             raise Rejected.at(line, f"Duplicate definition of label '{name[:80]}'")
         label = scope.labels[name] = Label(name, line)
+        if tokens.named is not None:
+            tokens.named[place] = label
         assert made.body is not None
         made.body.append(label)
 
@@ -383,7 +390,9 @@ class _Parser:
             while True:
                 if tokens.kind != WORD:
                     raise tokens.unexpected("a name")
-                labels.append(Name(tokens.advance(), scope))
+                labels.append(Name(tokens.text, scope))
+                tokens.note(labels[-1])
+                tokens.advance()
                 if not tokens.accept(","):
                     break
             scope.names[name] = Prototype([], [], labels)

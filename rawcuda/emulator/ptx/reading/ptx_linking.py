@@ -2,9 +2,11 @@
 
 What it is   `Unit`, a text that was added, with the functions and variables outside of all braces; and `Merger`, which
              resolves names across the units and writes one text.
-How          the text is copied as it is written, except: names that only their own text knows are renamed where two
-             texts use the same; a weak definition that another one replaces becomes a declaration; the numbers of .file
-             are made distinct; debug sections are left out.
+How          the text is copied as it is written, except: names that only their own text knows, and labels, are renamed
+             where another text has the same name for something else; a weak definition that another one replaces
+             becomes a declaration; the numbers of .file are made distinct; debug sections are left out. What a word
+             names is what the parser found: a register may have the name of a variable, and an opcode that of a
+             function.
 What not     it compiles nothing. Each text was parsed before, so its punctuation is sound.
 Source       PTX ISA, "Linking Directives: .extern, .visible, .weak, .common". The messages are those of the JIT linker.
 Read next    parser.py
@@ -15,8 +17,8 @@ from __future__ import annotations
 from ...machine.codes import UNKNOWN
 from .header import NEWEST
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
-from .parser import LINKAGE, parse
-from .syntax import Function, Module, Rejected
+from .parser import LINKAGE, parse_tokens
+from .syntax import Function, Label, Module, Name, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ __all__ = ["Merger", "Unit"]
 INVALID_SOURCE = 300  # CUDA_ERROR_INVALID_SOURCE
 _SPACES = (".global", ".const", ".shared")
 _BUILTINS = frozenset(("vprintf", "__assertfail", "malloc", "free"))  # functions that every driver defines
-_STRENGTH = {"extern": 0, "weak": 1, "common": 1, "": 2, "visible": 2}
+_STRENGTH = {"extern": 0, "common": 1, "weak": 2, "": 3, "visible": 3}
 
 
 class Item:
@@ -36,15 +38,17 @@ class Item:
     kind     "entry", "func" or the state space of variables
     linkage  "visible", "extern", "weak", "common", or "": only its own text knows the names
     names    one function, or some variables
-    body     the token of the "{" of a function or of the "=" of a variable's initial value, or None
+    spans    of each name: its token, and the last one of its parameters, or of its dimensions and initial value
+    body     the token of the "{" of a function, or None
     """
 
-    __slots__ = ("first", "last", "kind", "linkage", "names", "body", "starts")
+    __slots__ = ("first", "last", "kind", "linkage", "names", "spans", "body")
 
     def __init__(self, first: int, kind: str, linkage: str) -> None:
-        self.first = self.last = self.starts = first
+        self.first = self.last = first
         self.kind, self.linkage = kind, linkage
         self.names: list[str] = []
+        self.spans: list[tuple[int, int]] = []
         self.body: int | None = None
 
     @property
@@ -61,14 +65,46 @@ class Unit:
 
     def __init__(self, text: str, name: str, architecture: tuple[int, int], newest: tuple[int, int] = NEWEST) -> None:
         self.name = name
-        self.module: Module = parse(text, architecture, newest)
         self.tokens = Tokens(text)
+        self.tokens.named = {}
+        self.module: Module = parse_tokens(self.tokens, architecture, newest)
         self.files: list[tuple[int, int]] = []  # the tokens of each .file outside of all braces
         self.items = list(self._items())
+        self._join_linkages()
         self.names = {name for item in self.items for name in item.names}
         self.outer = {name: item for item in self.items for name in item.names if not item.linkage}
         self.shapes: dict[str, tuple[str, object]] = {}  # of the names that were compared
         self.uses = self._uses()
+        self.labels: set[str] = set()
+        self.places = set(self._places(self.tokens.named))  # the tokens of names that may be renamed
+        self.tokens.named = None
+
+    def _join_linkages(self) -> None:
+        """Give a definition without a linkage that of the declaration before it, as ptxas does."""
+        linkages: dict[str, str] = {}
+        for item in self.items:
+            for name in item.names:
+                item.linkage = item.linkage or linkages.get(name, "")
+                if item.linkage != "extern":
+                    linkages[name] = item.linkage
+
+    def _places(self, named: dict[int, object]) -> Iterator[int]:
+        """Yield the tokens that name a label, or what only this text knows; and note the labels."""
+        texts, functions, variables = self.tokens.texts, self.module.functions, self.module.variables
+        for item in self.items:
+            for name, (at, _) in zip(item.names, item.spans):
+                if name in self.outer:
+                    yield at
+        for at, found in named.items():
+            name = texts[at]
+            if isinstance(found, Name):  # it may be declared later
+                found = found.scope.find_label(name) or found.scope.find(name) or functions.get(name)
+            if name in self.outer:
+                if found is functions.get(name) or found is variables.get(name):
+                    yield at
+            elif isinstance(found, Label):
+                self.labels.add(name)
+                yield at
 
     def _items(self) -> Iterator[Item]:
         texts, kinds = self.tokens.texts, self.tokens.kinds
@@ -117,6 +153,7 @@ class Unit:
         if texts[at] == "(":
             at = self._closing(at) + 1
         item.names.append(texts[at])
+        item.spans.append((at, self._closing(at + 1) if texts[at + 1] == "(" else at))
         while texts[at] not in (";", "{") and kinds[at] != EOF:
             if texts[at] in ("(", "["):
                 at = self._closing(at) + 1
@@ -130,7 +167,7 @@ class Unit:
 
     def _variables(self, item: Item, at: int) -> int:
         texts, kinds = self.tokens.texts, self.tokens.kinds
-        is_name = True
+        is_name, place = True, at
         while texts[at] != ";" and kinds[at] != EOF:
             word = texts[at]
             if word == ".attribute":
@@ -144,10 +181,12 @@ class Unit:
                 at = self._closing(at)
             elif word == ",":
                 is_name = True
+                item.spans.append((place, at - 1))
             elif is_name and kinds[at] == WORD and word[0] != ".":
                 item.names.append(word)
-                is_name = False
+                is_name, place = False, at
             at += 1
+        item.spans.append((place, at - 1))
         item.last = at
         return at + 1
 
@@ -215,9 +254,9 @@ class Merger:
                     continue
                 said += _conflicts(name, there, unit, item)
                 strength = _strength(item)
-                if there[0] is not unit and min(strength, _strength(there[1])) == 2:
+                if there[0] is not unit and min(strength, _strength(there[1])) == _STRENGTH["visible"]:
                     said.append(f"Multiple definition of '{name}' in '{unit.name}', first defined in '{there[0].name}'")
-                if strength > _strength(there[1]):
+                if strength > _strength(there[1]) or strength == _STRENGTH["common"] and _grows(name, there, unit):
                     winner[name] = unit, item
         if said:
             raise Rejected(INVALID_SOURCE, "".join(f"error   : {line}\n" for line in dict.fromkeys(said)).rstrip("\n"))
@@ -247,17 +286,20 @@ class Merger:
         made = [f".version {version[0]}.{version[1]}\n.target {target}\n.address_size 64\n"]
         files = 0
         taken: dict[str, int] = {}  # name: in how many units it is
+        words: set[str] = set()
         for unit in self.units:
+            words.update(unit.tokens.texts)
             for name in unit.names:
                 taken[name] = taken.get(name, 0) + 1
         for number, unit in enumerate(self.units):
             renamed = {}
-            for name in sorted(unit.outer):
-                if taken[name] > 1 and unit.outer[name].kind != "entry":
-                    renamed[name] = f"{name}$unit{number}"
-                    while renamed[name] in taken:
+            for name in sorted(unit.labels.union(unit.outer)):
+                others = taken.get(name, 0) - (name in unit.names)
+                if others and (name in unit.labels or unit.outer[name].kind != "entry"):
+                    # (no digit stands at the end, for which a text could declare registers by a range)
+                    renamed[name] = f"{name}$unit{number}_"
+                    while renamed[name] in words:
                         renamed[name] += "_"
-                    taken[renamed[name]] = 1
             made += self._written(unit, renamed, files)
             files += max(unit.module.files, default=0)
         return "".join(made)
@@ -267,33 +309,32 @@ class Merger:
         yield f"\n// {''.join(each if each.isprintable() else '?' for each in unit.name)}\n"
         for first, last in unit.files:
             yield self._copied(unit, first, last, {}, files)
-        declared: set[str] = set()
         for item in unit.items:
-            if item.defines and item.linkage in ("weak", "common") and not self._wins(unit, item):
-                for name in item.names:
-                    if name not in declared:
-                        declared.add(name)
-                        yield self._declaration(unit, item, renamed)
-                        break
-                continue
+            if item.defines and item.linkage in ("weak", "common"):
+                yield from self._of_winners(unit, item, renamed, files)
+            else:
+                yield self._copied(unit, item.first, item.last, renamed, files)
+
+    def _of_winners(self, unit: Unit, item: Item, renamed: dict[str, str], files: int) -> Iterator[str]:
+        """Yield a definition with those of its names that others do not replace, and a declaration of the others."""
+        spans = [(span, self.winner[name][1] is item) for name, span in zip(item.names, item.spans)]
+        kept, lost = [span for span, wins in spans if wins], [span for span, wins in spans if not wins]
+        if not lost:
             yield self._copied(unit, item.first, item.last, renamed, files)
-
-    def _wins(self, unit: Unit, item: Item) -> bool:
-        return any(self.winner[name][0] is unit and self.winner[name][1].defines for name in item.names)
-
-    def _declaration(self, unit: Unit, item: Item, renamed: dict[str, str]) -> str:
-        """Return the text of a definition as a declaration, because another unit has the definition that is used."""
-        texts = unit.tokens.texts
+            return
+        before = item.spans[0][0] - 1
+        if kept:
+            texts = (self._copied(unit, first, last, renamed, files).rstrip() for first, last in kept)
+            yield f"{self._copied(unit, item.first, before, renamed, files)}{', '.join(texts)};\n"
         first = item.first
-        while texts[first] in LINKAGE:
+        while unit.tokens.texts[first] in LINKAGE:
             first += 1
-        if item.kind == "func" and item.body is not None:
-            head = self._copied(unit, first, item.body - 1, renamed, 0)
-            return f".extern {head.rstrip()};\n"
-        at, end = first, item.last
-        while at < end and texts[at] != "=":
-            at += 1
-        return f".extern {self._copied(unit, first, at - 1, renamed, 0).rstrip()};\n"
+        head = self._copied(unit, first, before, renamed, files)
+        if item.kind in ("entry", "func"):
+            names = self._copied(unit, *lost[0], renamed, files).rstrip()
+        else:
+            names = ", ".join(f"{unit.tokens.texts[at]}[]" for at, _ in lost)  # the definition has the size
+        yield f".extern {head}{names};\n"
 
     def _copied(self, unit: Unit, first: int, last: int, renamed: dict[str, str], files: int) -> str:
         """Return the text from a token to another, with renamed words and renumbered files."""
@@ -302,10 +343,7 @@ class Merger:
         made, start = [], places[first]
         for at in range(first, last + 1):
             word = texts[at]
-            if kinds[at] == WORD and word in renamed:
-                # (a word after one of these is an opcode, which may be spelled like the name, unless it is a label)
-                if at > first and texts[at - 1] in (";", "{", "}", ":") and texts[at + 1] != ":":
-                    continue
+            if at in unit.places and word in renamed:
                 new = renamed[word]
             elif (
                 files and kinds[at] == NUMBER and texts[at - 1] in (".loc", ".file", "inlined_at") and word.isdecimal()
@@ -333,5 +371,27 @@ def _conflicts(name: str, there: tuple[Unit, Item], unit: Unit, item: Item) -> I
     what = f"'{name}' in '{unit.name}', first specified in '{there[0].name}'"
     if space != other:
         yield f"Memory space doesn't match for {what}"
-    elif size != before and size and before and item.linkage != "common":  # extern arrays may have no size
-        yield f"{'Prototype' if space == 'function' else 'Size'} doesn't match for {what}"
+    elif size != before and size and before:  # extern arrays may have no size
+        if space == "function":
+            yield f"Prototype doesn't match for {what}"
+        elif "common" not in (item.linkage, there[1].linkage):
+            yield f"Size doesn't match for {what}"
+        elif item.linkage != there[1].linkage:
+            yield from _uncommon(name, there, unit, item)
+
+
+def _uncommon(name: str, there: tuple[Unit, Item], unit: Unit, item: Item) -> Iterator[str]:
+    """Yield why a .common variable and one of another kind and size do not belong together."""
+    if item.linkage == "common":
+        common, other = unit, there[0]
+    else:
+        common, other = there[0], unit
+    if not other.module.variables[name].initial:
+        yield f"Size doesn't match for '{name}' in '{unit.name}', first specified in '{there[0].name}'"
+    elif common.module.variables[name].size > other.module.variables[name].size:
+        yield f"Common symbol '{name}' in file '{common.name}' has larger size than initialization"
+
+
+def _grows(name: str, there: tuple[Unit, Item], unit: Unit) -> bool:
+    """Tell whether a .common variable has more bytes than the .common one before, whose place it takes."""
+    return there[1].linkage == "common" and unit.module.variables[name].size > there[0].module.variables[name].size
