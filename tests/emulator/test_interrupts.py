@@ -906,10 +906,10 @@ def test_the_heap_forgets_what_an_interrupted_kernel_has_freed() -> None:
     place, is_there = 0, True
     while is_there:
         place += 1
-        address = heap.allocate(space, 64, 1 << 20)
+        address = heap.allocate(space, 96, 1 << 20)
         _, is_there = raise_at(place, lambda: heap.free(space, address), KeyboardInterrupt())  # noqa: B023
         heap.repair(space)
-        assert heap.used == (64 if space.find(address) else 0), place
+        assert heap.used == (96 if space.find(address) else 0), place
         heap.close(space)
         assert heap.used == 0 and not space.live(), place
     assert place > 10

@@ -11,6 +11,7 @@ import time
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -342,8 +343,8 @@ def test_the_clock_is_looked_at_more_often_while_iterations_are_slow(monkeypatch
         clock[0] += milliseconds * 1_000_000
         return len(list(next(portions)))
 
-    assert [portion(1) for _ in range(10)] == [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 16384, 16384]
-    assert [portion(1000) for _ in range(6)] == [2048, 256, 32, 4, 1, 1]
+    assert [portion(1) for _ in range(10)] == [128, 256, 512, 1024, 2048, 4096, 4096, 4096, 4096, 4096]
+    assert [portion(1000) for _ in range(6)] == [512, 64, 8, 1, 1, 1]
     assert portion(1) == 2
 
     def progress() -> None:
@@ -386,6 +387,55 @@ def test_a_kernel_without_loops_ends_after_the_time_that_was_set(name: str, exec
     code = code or client.code("cuCtxSynchronize")
     assert code == 702 and "more than 0.2 seconds" in client.emulator.reports[-1], client.emulator.reports
     assert time.monotonic() - started < 60
+
+
+FMA = "fma.rz.f32 x, x, x, x;\n"
+FLOAT = ".reg .f32 x; mov.f32 x, 0f3F800000;\n"
+BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [to], [from], 32768, [done];\n"
+BLOCKS = "".join(f"{FMA * 100}@p bra L{i}; mov.f32 x, 0f00000000; L{i}:\n" for i in range(40))
+STRAIGHT = {  # text, blocks, threads of each, executor
+    "a long text": (kernel(FLOAT + FMA * 4000), 1, 32, "scalar"),
+    "a long text with a barrier": (kernel(f"{FLOAT}{FMA * 4000}bar.sync 0;"), 1, 32, "scalar"),
+    "a long text as arrays": (kernel(FLOAT + FMA * 4000), 16, 512, "numpy"),
+    "many short blocks": (kernel(f"{FLOAT}.reg .pred p; setp.eq.u32 p, 0, 0;\n{BLOCKS}"), 1, 32, "scalar"),
+    "many threads": (kernel(FLOAT + FMA * 100), 1, 1024, "scalar"),
+    "many threads with a barrier": (kernel(f"{FLOAT}{FMA * 100}bar.sync 0;"), 1, 512, "scalar"),
+    "large copies": (
+        kernel(
+            f".reg .b64 from; mov.b64 from, source; mbarrier.init.shared.b64 [done], 1;\n{BULK * 30}",
+            ".global .align 16 .b8 source[32768]; .shared .align 16 .b8 to[32768]; .shared .b64 done;\n",
+        ).replace(HEAD, HEAD.replace("8.0", "8.6").replace("80", "90")),
+        1,
+        32,
+        "scalar",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_straight_line_code_ends_in_time(name: str) -> None:
+    text, blocks, threads, executor = STRAIGHT[name]
+    client = Client(executor=executor)
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert not client.launch(function, [])  # which translates for arrays
+    client.emulator._machine.space.timeout, started = 0.03, time.monotonic()
+    code = client.launch(function, [], grid=(blocks, 1, 1), block=(threads, 1, 1)) or client.code("cuCtxSynchronize")
+    assert code == 702 and "more than 0.03 seconds" in client.emulator.reports[-1], client.emulator.reports
+    assert time.monotonic() - started < 2
+
+
+def test_the_clock_is_looked_at_before_each_large_copy_is_made() -> None:
+    looks: list[int] = []
+    launch = SimpleNamespace(look_at_clock=lambda: looks.append(1))
+    block = SimpleNamespace(shared=bytearray(), launch=launch, running=0, _watch=None)
+    late = module("emulator.ptx.running.units.late_units").Late(block)
+    late.promised[0] = [(1, lambda: None)] * 3
+    late.settle(0)
+    assert len(looks) == 3
+    late.start_store(lambda: lambda waited: looks.append(waited))
+    late.commit("bulk")
+    late.wait("bulk", 0)
+    assert looks[3:] == [1, 1, True]
 
 
 @pytest.mark.parametrize("text", [doubling(""), recursion("")], ids=["a chain", "a recursion"])
@@ -905,10 +955,10 @@ def test_malloc_returns_0_when_the_heap_is_full() -> None:
     assert before is not None and not before.alive
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
     client.do("cuDevicePrimaryCtxRetain", ctypes.c_uint64(), 0)
-    client.do("cuCtxSetLimit", 2, (8 << 20) + 24)
+    client.do("cuCtxSetLimit", 2, (8 << 20) + 100)
     run, free = kernels()
     assert all(take(4 << 20, 2))
-    assert [bool(each) for each in take(1, 2)] == [True, False]  # each takes 16 bytes, of which 24 are left
+    assert [bool(each) for each in take(1, 2)] == [True, False]  # each takes 80 bytes, of which 100 are left
 
 
 def test_free_takes_only_what_malloc_returned() -> None:
@@ -1042,3 +1092,66 @@ def test_no_reader_takes_a_hundred_times_the_memory_of_its_text(name: str) -> No
     finally:
         tracemalloc.stop()
     assert peak < 32 * MANY, f"{peak / MANY:.0f} bytes for each character"
+
+
+HOLDS = "{{ .param .b8 to[{size}]; st.param.b8 [to], 1; call f, (to); }}"
+NESTED = ".func f(.param .b8 from[{size}]) {{ " + HOLDS + " ret; }}\n"
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("watch", [True, False], ids=["checked", "unchecked"])
+def test_arrays_of_parameters_are_on_the_stack(executor: str, watch: bool) -> None:
+    """A function that calls itself overflows its stack after 512 KiB of them."""
+    client = Client(executor=executor, checked=watch)
+    text = kernel(HOLDS.format(size=40000), NESTED.format(size=40000))
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    tracemalloc.start()
+    code = client.launch(function, []) or client.code("cuCtxSynchronize")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert code == 719 and "more than 524288 bytes" in client.emulator.reports[-1]
+    assert most < 4 << 20
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+def test_arrays_of_parameters_leave_the_stack_when_their_function_ends(executor: str) -> None:
+    client = Client(executor=executor)
+    functions = ".func f(.param .b8 from[4096]) { ret; }\n" + NESTED.format(size=4096).replace("func f", "func g")
+    calls = HOLDS.format(size=4096).replace("call f", "call g") * 4
+    text = kernel(f"mov.u32 %r1, 0; L: {calls} add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 100; @%p1 bra L;", functions)
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert client.launch(function, [], block=(64, 1, 1)) == 0 == client.code("cuCtxSynchronize")
+
+
+def test_arrays_of_parameters_count_as_memory_of_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module("emulator.ptx.running.lookups"), "MOST_LOCAL", 1 << 20)
+    client = Client()
+    function = client.get("cuModuleGetFunction", client.load(kernel(".param .b8 a[20000]; bar.sync 0;")), b"k")
+    assert client.launch(function, [], block=(50, 1, 1)) == 0 == client.code("cuCtxSynchronize")
+    code = client.launch(function, [], block=(60, 1, 1)) or client.code("cuCtxSynchronize")
+    assert code == 719 and "more than 1048576 bytes of local memory" in client.emulator.reports[-1]
+
+
+def test_no_thread_has_more_local_memory_as_arrays() -> None:
+    """The frames of two functions are larger than the stack."""
+    client = Client(executor="numpy")
+    text = kernel(
+        ".local .b8 a[300000]; mov.u64 %d1, a; st.local.b8 [%d1], 1; call f;",
+        ".func f() { .local .b8 b[300000]; .reg .b64 d; mov.u64 d, b; st.local.b8 [d], 1; ret; }\n",
+    )
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, []) or client.code("cuCtxSynchronize")
+    assert code == 719 and "stack overflow" in client.emulator.reports[-1]
+
+
+@pytest.mark.parametrize("type, refused", [(0, True), (3, True), (6, False), (9, False)])
+def test_a_tensor_map_of_integers_is_not_filled_with_nan(type: int, refused: bool) -> None:
+    """tensormap.replace can ask for it; cuTensorMapEncodeTiled refuses it."""
+    layout, tensors = module("emulator.machine.tensor_map_layout"), module("emulator.ptx.running.units.tensors")
+    fields = type, 1, 0, 0, 0, 1, 1, 4096, *[64] * 5, *[64] * 4, *[1] * 5, *[16] * 5
+    data = layout.LAYOUT.pack(layout.MAGIC, *fields)
+    if refused:
+        with pytest.raises(module("emulator.machine.space").Fault, match="it fills with NaN"):
+            tensors.TensorMap(data)
+    else:
+        assert tensors.TensorMap(data).fill == 1

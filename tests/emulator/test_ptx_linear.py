@@ -221,7 +221,7 @@ def test_cells_of_many_accesses_are_not_in_a_block_with_other_instructions() -> 
         assert before[-1] == "FOR_ITER"
         return len([name for name in before if name not in ("MAKE_CELL", "EXTENDED_ARG")])
 
-    assert first_block(3) == first_block(300)
+    assert first_block(200) == first_block(300)  # both are so long that they look at the clock
 
 
 def test_too_many_live_registers_are_not_for_arrays(monkeypatch: pytest.MonkeyPatch) -> None:

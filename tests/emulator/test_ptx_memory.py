@@ -990,3 +990,33 @@ def test_an_asynchronous_copy_of_too_much(offset: int, size: int, code: int) -> 
     with pytest.raises(Fault) as caught:
         partly(offset, size)
     assert caught.value.code == code and "kernel k" in caught.value.report and "ptx line" in caught.value.report
+
+
+SM_80 = HEAD.replace("sm_75", "sm_80")
+DISCARD = "cvta.to.global.u64 %d2, %out; {offset} discard{space}.L2 [%d2], 128;"
+
+
+@pytest.mark.parametrize(
+    "offset, space, code, words",
+    [
+        ("add.u64 %d2, %d2, 64;", ".global", 716, "misaligned write of 128 bytes"),
+        ("mov.u64 %d2, 128;", ".global", 700, "a null pointer plus 128 bytes"),
+        ("mov.u64 %d2, 128;", "", 700, "a null pointer plus 128 bytes"),
+        ("cvta.shared.u64 %d2, s;", "", 700, "which is not in global memory"),
+        ("mov.u64 %d2, constant;", ".global", 700, "which is not in global memory"),
+    ],
+)
+def test_a_discard_writes_a_line_of_global_memory(offset: str, space: str, code: int, words: str) -> None:
+    """PTX ISA, "discard": it behaves as a weak write of an indeterminate value."""
+    before = ".shared .align 128 .b8 s[128]; .const .align 128 .b8 constant[128] = {1};\n"
+    here = Machine(kernel(DISCARD.format(offset=offset, space=space), head=SM_80, before=before))
+    with pytest.raises(Fault, match=words) as caught:
+        here.run("k", here.buffer("I", [0] * 64))
+    assert caught.value.code == code
+
+
+def test_what_was_discarded_is_lost() -> None:
+    here = Machine(kernel(DISCARD.format(offset="", space=".global"), head=SM_80))
+    out = here.buffer("I", [5] * 64)
+    here.run("k", out)
+    assert 5 not in out.values()[:32] and out.values()[32:] == [5] * 32

@@ -469,6 +469,7 @@ def test_what_is_not_emulated_is_refused_with_opcode_and_line(text: str) -> None
         (".reg .b32 %q; .reg .f32 %q;", "Duplicate definition of variable '%q'"),
         (".shared .b8 s[50000]; mov.u32 %r1, s;", "too much shared data"),
         (".local .b8 l[600000];", "too much local data"),
+        pytest.param(".param .b8 a[300000]; .param .b8 b[300000];", "too much local data", id="arrays of parameters"),
         ("ld.param.u64 %d1, [nothing];", "Unknown symbol 'nothing'"),
         ("@%r1 ret;", "must be a predicate"),
         (".param .b32 p; ld.param.b64 %d1, [p];", "past the end of parameter"),

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["Heap", "Holding", "Pool"]
 
 _RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
+_LEAST = 80  # bytes that an allocation of a kernel takes: a GPU's heap has its own data beside each, too
 
 
 class Heap:
     """The memory that malloc has allocated in the kernels of a context.
 
-    sizes  the sizes by address, in bytes, rounded up to a multiple of 16; used: their sum
+    sizes  the sizes by address, in bytes, rounded up to a multiple of 16, and at least _LEAST; used: their sum
     """
 
     def __init__(self) -> None:
@@ -33,8 +34,8 @@ class Heap:
 
     def allocate(self, space: Space, nbytes: int, most: int) -> int:
         """Return the address of new memory, or 0 if the size is 0 or the heap would have more than `most` bytes."""
-        rounded = -(-nbytes // 16) * 16
-        if not 0 < rounded <= most - self.used:
+        rounded = max(-(-nbytes // 16) * 16, _LEAST)
+        if nbytes <= 0 or rounded > most - self.used:
             return 0
         made = space.allocate(nbytes, label="malloc in a kernel", alignment=16)
         self.sizes[made.base] = rounded

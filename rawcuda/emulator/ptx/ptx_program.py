@@ -641,11 +641,11 @@ def _check_size(translated: Translated, most_shared: int) -> None:
             OUT_OF_MEMORY,
             f"ptxas fatal   : Function '{name}' names {translated.registers} registers, {MOST_REGISTERS} max",
         )
-    if translated.frame_size > LOCAL_LIMIT:
+    local = translated.frame_size + translated.parameter_bytes
+    if local > LOCAL_LIMIT:
         raise Rejected(
             INVALID_PTX,
-            f"ptxas error   : Function '{name}' uses too much local data ({translated.frame_size:#x} bytes, "
-            f"{LOCAL_LIMIT:#x} max)",
+            f"ptxas error   : Function '{name}' uses too much local data ({local:#x} bytes, {LOCAL_LIMIT:#x} max)",
         )
 
 

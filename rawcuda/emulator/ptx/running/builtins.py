@@ -219,6 +219,7 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
 def malloc(thread: Thread, size: int) -> int:
     """Allocate from the context's heap, which is global memory; return 0 if the size is 0 or does not fit."""
     launch = thread.launch
+    launch.look_at_clock()  # each allocation can be large
     return launch.heap.allocate(launch.space, size, launch.heap_size)
 
 

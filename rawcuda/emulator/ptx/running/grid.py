@@ -44,7 +44,6 @@ def run_apart(kernel: Callable[..., Any], launch: Launch, ended: Ended, first: i
     for blocks in clusters_of(launch, first, count):
         for block in blocks:
             launch.block, block.present = block, True
-            launch.look_at_clock()
             if delays is not None:
                 delays.resume(block)
             run_plainly(kernel(launch, block), block)

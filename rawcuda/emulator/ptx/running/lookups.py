@@ -45,7 +45,7 @@ __all__ = ["Block", "Exited", "Launch", "Limits", "Quiet"]
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 MOST_LOCAL = 1 << 30  # bytes of local memory of all blocks that wait for each other
-_MOST_REFILL, _FIRST_REFILL = 1 << 14, 1 << 6  # loop iterations until the clock is looked at
+_MOST_REFILL, _FIRST_REFILL = 1 << 12, 1 << 6  # loop iterations until the clock is looked at
 _SLOW_REFILL = 200_000_000  # nanoseconds, after which it is looked at more often
 NOWHERE = 1 << CLUSTER_BITS  # an offset behind all shared memory
 _POISON = bytes((POISON,))
@@ -479,7 +479,8 @@ class Launch:
 
         Portions grow while they take little time, and shrink when they take much: single instructions can be slow.
         Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
-        A device function that calls others takes one, too. Blocks without loops look at the clock when they begin.
+        Straight-line code and a device function that calls others take one now and then, too: see translate.py. Each
+        warp looks at the clock when it begins to run.
         """
         last: object = None
         here: Block | None = None

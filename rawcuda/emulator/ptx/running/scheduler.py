@@ -52,6 +52,8 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
         nonlocal early
         asked, here, call = launch.later.asked, block, thread
         for t, tx, ty, tz in places:
+            if not t & 31:
+                launch.look_at_clock()
             here.running = t
             try:
                 call(t, tx, ty, tz)
@@ -172,8 +174,7 @@ class Team:
         while ready:
             self.ready[number] = {}
             block.switches += 1
-            if not block.switches & 63:
-                block.launch.look_at_clock()
+            block.launch.look_at_clock()
             self.rests[number] = iter(ready.items())
             moved = self._run_rest(number) or moved
             self._serve(number)

@@ -35,13 +35,14 @@ _POISON = bytes((POISON,))
 class Frame:
     """The local memory of one call of a function."""
 
-    __slots__ = ("low", "size", "memory", "written", "_views")
+    __slots__ = ("low", "size", "memory", "written", "more", "_views")
 
     def __init__(self, low: int, memory: bytearray, written: bytearray | None = None) -> None:
         self.low = low
         self.size = len(memory)
         self.memory = memory
         self.written = written  # 0 for each byte that was never written; None: not tracked
+        self.more = 0  # bytes that the call has elsewhere: see enter()
         self._views: dict[str, memoryview] = {}
 
     def view(self, code: str) -> memoryview:
@@ -63,7 +64,7 @@ class Frame:
 class Thread:
     """The part of a thread that is not in registers: local memory, calls, generic addresses."""
 
-    __slots__ = ("block", "launch", "place_in_block", "frames", "depth", "next", "placed")
+    __slots__ = ("block", "launch", "place_in_block", "frames", "depth", "next", "more", "placed")
 
     def __init__(self, block: Block, t: int, tx: int, ty: int, tz: int) -> None:
         self.block = block
@@ -72,27 +73,30 @@ class Thread:
         self.frames: list[Frame] = []
         self.depth = 0  # of calls that have a frame, or may call themselves
         self.next = LOCAL_FIRST
+        self.more = 0  # the sum of that of the frames
         self.placed: dict[int, Frame] = {}  # those of `frames` that are no function's own, by the id of their memory
 
     # -- local memory
 
-    def enter(self, size: int, alignment: int) -> Frame:
+    def enter(self, size: int, alignment: int, more: int) -> Frame:
         """Create the frame of a function.
 
+        more  the bytes of its arrays of parameters, which count as parts of the frame and have memory of their own
         raises  Fault   the stack is full (719)
         """
         self.depth += 1
         if self.depth > MOST_CALLS:
             self.overflow()
         written = bytearray(size) if self.launch.space.watch else None
-        return self._push(alignment, bytearray(_POISON * size), written)
+        return self._push(alignment, bytearray(_POISON * size), written, more)
 
-    def _push(self, alignment: int, memory: bytearray, written: bytearray | None) -> Frame:
+    def _push(self, alignment: int, memory: bytearray, written: bytearray | None, more: int = 0) -> Frame:
         low, size = self.next + alignment - 1 & -alignment, len(memory)
-        if low + size > LOCAL_LIMIT:
+        if low + size + self.more + more > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
-        self.block.take_local(size)
+        self.block.take_local(size + more)
         made = Frame(low, memory, written)
+        made.more, self.more = more, self.more + more
         self.frames.append(made)
         self.next = low + size + 32
         return made
@@ -102,8 +106,8 @@ class Thread:
         self.depth -= 1
         while True:
             gone = self.frames.pop()
-            self.next = gone.low
-            self.block.take_local(-gone.size)
+            self.next, self.more = gone.low, self.more - gone.more
+            self.block.take_local(-gone.size - gone.more)
             if self.placed.pop(id(gone.memory), None) is None:
                 return
 

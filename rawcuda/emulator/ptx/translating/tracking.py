@@ -39,7 +39,7 @@ from .emitting.emit import Line, mask
 from .flow import EXIT
 from .registers import ignored, reads_and_writes
 from .translate import Writer
-from .unit import MOST_CALLS, frame_alignment
+from .unit import MOST_CALLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -527,7 +527,7 @@ class Tracker(Writer):
 
     def _piece(self, number: int) -> None:
         self.known.clear()
-        self._at = number
+        self._at, self.straight = number, 0
         piece = self.pieces[number]
         if piece.instructions:
             self.line = piece.instructions[0].line
@@ -590,7 +590,7 @@ class Tracker(Writer):
             for text in self._watching():
                 put(1, text)
             put(1, "t, tx, ty, tz = state['t'], state['tx'], state['ty'], state['tz']")
-            if self.needs_thread or self.frame_size:
+            if self.needs_thread or self.has_frame:
                 put(1, "T = state['T'] if 'T' in state else Thread(B, t, tx, ty, tz)")
         else:
             put(1, "T = state['T']")
@@ -639,7 +639,7 @@ class Tracker(Writer):
         if not function.entry:
             enters = "pass"
             if self.has_frame:
-                enters = f"frame = T.enter({self.frame_size}, {frame_alignment(function)})"
+                enters = self.enter()
             elif self.nests:
                 enters = f"T.depth += 1; T.depth > {MOST_CALLS} and T.overflow()"
             put(1, "if at < 0:")

@@ -41,7 +41,7 @@ from .registers import (
     values_that_matter,
     with_branches,
 )
-from .unit import LEAST_FRAME, MOST_CALLS, Prepared, Unit, frame_alignment, local_layout
+from .unit import LEAST_FRAME, MOST_CALLS, Prepared, Unit, frame_alignment, local_layout, parameter_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Translated", "translate"]
 
+STRAIGHT = 128  # instructions without a branch back, after which a thread takes a turn, so that the clock is looked at
+OF_A_CALL = 32  # instructions that a call counts as: the callee may have nearly as many as take a turn
 POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
 
 
@@ -62,6 +64,7 @@ class Translated:
         self.prepared = prepared
         self.lines = lines
         self.frame_size = writer.frame_size or (LEAST_FRAME if prepared.nests else 0)
+        self.parameter_bytes = writer.parameter_bytes
         self.registers = len(prepared.function.registers)
         self.blocking = prepared.blocking
         self.shared: dict[int, int] = writer.shared
@@ -87,7 +90,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.needs_fuel = self.calls_others
         self.frame_size, self.nests = local_layout(function), prepared.nests
         self.addressed = addressed(function, judged)
-        self.has_frame = bool(self.frame_size or self.addressed)
+        self.parameter_bytes = parameter_bytes(function)  # which are on the stack, too
+        self.has_frame = bool(self.frame_size or self.addressed or self.parameter_bytes)
         if self.frame_size:
             self.local_pointers = local_pointers(function, judged)
         else:
@@ -103,6 +107,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self.uniform = uniform(function, judged, self.late)
         self.never: dict[Register, int] = {}  # what is used and no instruction writes, and the line of its first use
         self.tracks = False  # whether an undefined value may arise
+        self.straight = 0  # instructions since the last turn, at most
+        self.before: dict[int, int] = {}  # those before each block, by its number
         if unit.watch:
             uses = with_branches(prepared.blocks, prepared.shapes)
             self.judged = values_that_matter(uses)
@@ -156,6 +162,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self._dispatch(instruction, shape)
             self.out, self.indent = saved
             return
+        self._take_turn(instruction)
         if instruction.guard is None:
             self._dispatch(instruction, shape)
         else:
@@ -163,6 +170,15 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         for register in reads_and_writes(instruction, shape)[1]:
             self.known.pop(register.python, None)
         self.instruction = None
+
+    def _take_turn(self, instruction: Instruction) -> None:
+        """Let the clock be looked at in code without loops, and before what takes time by the number of its bytes."""
+        self.straight += OF_A_CALL if instruction.opcode == "call" else 1
+        if "bulk" in instruction.modifiers:
+            self.put("L.look_at_clock()")
+        elif self.straight > STRAIGHT:
+            self.straight, self.needs_fuel = 0, True
+            self.put("for _ in fuel: break")
 
     def _guarded(self, instruction: Instruction, shape: Shape) -> None:
         guard = instruction.guard
@@ -204,6 +220,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         """Write a block, and push what follows it on the stack of remaining steps."""
         outer = self.indent
         self.known.clear()
+        self.straight = 0 if number in plan.loops else self.before.get(number, 0)
         block = plan.blocks[number]
         guarded = number in plan.numbered
         todo: list[Callable[[], None]] = []
@@ -223,6 +240,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         inner = self.indent
         for instruction in block.instructions:
             self.write(instruction)
+        for target in block.targets:
+            self.before[target] = max(self.before.get(target, 0), self.straight)
         self._leave_block(plan, block, todo)
         for following in plan.inside[number]:
             todo.append(self._later(plan, following, inner))
@@ -358,7 +377,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         todo.append(jump)
 
     def _numbered(self, blocks: list[Block]) -> None:
-        """Write numbered blocks in one loop, selected by binary search."""
+        """Write numbered blocks in one loop, selected by binary search; each takes a turn."""
         self.needs_fuel = True
         self.put("at = 0")
         self.put("for _ in fuel:")
@@ -384,6 +403,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
 
     def _numbered_block(self, block: Block) -> None:
         self.known.clear()
+        self.straight = 0
         for instruction in block.instructions:
             self.write(instruction)
         branch = block.branch
@@ -537,7 +557,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         else:
             frame = []
         if self.has_frame:
-            frame.append(f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)})")
+            frame.append(self.enter())
         elif self.nests:
             frame += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
         if reads:
@@ -545,6 +565,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         else:
             stamps = []
         return [*self.surroundings(), *frame, *self.views_of_frame(), *stamps, *self.first_values()]
+
+    def enter(self) -> str:
+        """Return the line that makes the frame of a function."""
+        return f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)}, {self.parameter_bytes})"
 
     def surroundings(self) -> list[str]:
         """Return the lines that give a function its block, its thread and the views of shared memory."""
@@ -557,7 +581,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             if self.needs_place:
                 texts.append("t, tx, ty, tz = T.place_in_block")
             texts += [f"s_{code} = B.shared_view({code!r})" for code in self.shared_views]
-        elif self.needs_thread or self.frame_size:
+        elif self.needs_thread or self.has_frame:
             texts.append("T = Thread(B, t, tx, ty, tz)")
         return texts
 

@@ -409,6 +409,12 @@ def frame_alignment(function: Function) -> int:
     return max([64, *(variable.alignment for variable in function.variables if variable.space == "local")])
 
 
+def parameter_bytes(function: Function) -> int:
+    """Return the bytes of the arrays that a function makes for the parameters of its calls and its results."""
+    made = [variable for variable in function.variables if variable.space == "param"] + list(function.returns)
+    return sum(variable.size for variable in made if not variable.scalar)
+
+
 def local_layout(function: Function) -> int:
     """Lay out a function's local variables in its frame, and return the size of the frame."""
     offset = 0

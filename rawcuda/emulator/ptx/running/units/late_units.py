@@ -111,23 +111,23 @@ class Late:
         t = self.block.running or 0
 
         def work(_: bool) -> None:
+            self.block.launch.look_at_clock()  # each copy can be large
             if sum(map(len, self.stores.values())) >= MOST_STORES:
                 self._store_all()
             self.stores.setdefault(t, []).append(read())
 
         self.start("bulk", work, keeps)
 
-    def _store(self, t: int) -> None:
-        """Write what the copies of a thread, which waits for that, have read."""
+    def _store(self, t: int, waited: bool = True) -> None:
+        """Write what the copies of a thread have read; `waited`: it waits for that."""
         for store in self.stores.pop(t, ()):
-            store(True)
+            self.block.launch.look_at_clock()
+            store(waited)
 
     def _store_all(self) -> None:
         """Write what the copies of all threads have read: the ISA permits it at any time."""
-        for stores in self.stores.values():
-            for store in stores:
-                store(False)
-        self.stores.clear()
+        for t in tuple(self.stores):
+            self._store(t, False)
 
     def commit(self, kind: str) -> None:
         """Close the open group of the running thread."""
@@ -390,6 +390,7 @@ class Late:
         works = self.promised.pop(place, ())
         for counts, work in works:
             self.pending -= counts
+            self.block.launch.look_at_clock()
             work()
         return bool(works)
 

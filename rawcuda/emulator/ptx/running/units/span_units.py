@@ -11,7 +11,7 @@ import struct
 from functools import lru_cache
 
 from ....machine.codes import ILLEGAL_ADDRESS, MISALIGNED_ADDRESS
-from ....machine.space import Fault
+from ....machine.space import POISON, Fault
 from ...translating.unit import CLUSTER_BITS, SHARED_WINDOW
 from .matrix_units import BITS_OF, fragment, place_in
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..thread import Thread
 
-__all__ = ["again", "fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
+__all__ = ["again", "fetch_fragment", "fetch_row", "span", "store_fragment", "store_poison", "store_row", "store_zeros"]
 
 
 def span(
@@ -107,6 +107,16 @@ def store_zeros(thread: Thread, address: int, count: int, line: int) -> None:
     if count:
         view, at = span(thread, address, count, 8, line, writes=True)
         view[at : at + count] = bytes(count)
+
+
+def store_poison(thread: Thread, address: int, line: int) -> None:
+    """Forget what 128 bytes of global memory hold (discard), which counts as a write."""
+    if not thread.launch.in_space("global", address):
+        raise Fault(ILLEGAL_ADDRESS, f"discard of address {address:#x}, which is not in global memory")
+    view, at = span(thread, address, 128, 128, line, writes=True)
+    view[at : at + 128] = bytes((POISON,)) * 128
+    if thread.launch.marked is not None:
+        thread.launch.marked[at : at + 128] = bytes(128)
 
 
 # -- wmma: the elements that a lane holds

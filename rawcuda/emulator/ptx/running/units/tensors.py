@@ -65,6 +65,8 @@ class TensorMap:
             raise Fault(LAUNCH_FAILED, "copies with a tensor map of the form im2col are not emulated")
         if interleave:
             raise Fault(LAUNCH_FAILED, "copies with an interleaved tensor map are not emulated")
+        if self.fill and "f" not in _TYPES[self.type]:
+            raise Fault(LAUNCH_FAILED, "a bad tensor map: it fills with NaN, which its elements, integers, do not have")
         if self.swizzle > 3:
             raise Fault(LAUNCH_FAILED, f"copies with the swizzle {self.swizzle} of a tensor map are not emulated")
         self.size = SIZES[self.type]

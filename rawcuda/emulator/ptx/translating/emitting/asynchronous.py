@@ -352,6 +352,15 @@ class AsyncEmitter(ClusterEmitter):
         where = self.everywhere(instruction, target, "shared" if "shared::cta" in shape.chosen else "")
         self.put(f"store_zeros(T, {where}, {self.value(size, 'u64')}, {self.line})", Note("shared", "write", 8, "", 0))
 
+    def do_discard(self, instruction: Instruction, shape: Shape) -> None:
+        """Write the end of what a line of global memory holds."""
+        self.needs_thread = True
+        target = instruction.operands[0]
+        assert isinstance(target, Address)
+        self.space_of(instruction, shape)
+        where = self.everywhere(instruction, target, "global")
+        self.put(f"store_poison(T, {where}, {self.line})", Note("global", "write", 128, "", 0))
+
     def do_tensor_prefetch(self, instruction: Instruction, shape: Shape) -> None:
         """Check a prefetch of a box."""
         self._coordinates(instruction, shape, instruction.operands[0])

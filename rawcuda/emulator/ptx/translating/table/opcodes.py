@@ -212,7 +212,7 @@ MOVES: list[Row] = [
     ("prefetch .space:global|local? .level:L1|L2", "", "m:mem", "!nothing", ""),
     ("prefetch .space:global? .L2::evict_last|L2::evict_normal", "", "m:mem", "!nothing", ""),
     ("prefetchu .L1", "", "m:mem", "!nothing", ""),
-    ("discard .space:global? .L2 @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
+    ("discard .space:global? .L2 @7.4 @sm_80", "", "m:mem a:constant>127<129", "!discard", ""),
     ("atom .sem? .scope?@sm_60 .atomspace? .cas", "b32 b64", "d m:mem a b", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .cas @6.3 @sm_70", "b16", "d m:mem a b", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .cas @8.3 @sm_90", "b128", "d m:mem a b", "!atom", ""),

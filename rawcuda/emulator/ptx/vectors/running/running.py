@@ -37,7 +37,7 @@ MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads runs alone, to find out whether it ends
 MOST_PROBED = 1 << 30  # bytes of memory that are copied for such a run
 BARRIERS = 1 << 40  # sites from this number on are barriers
-LOOK = 32  # nodes between two looks at the clock
+LOOK = 16  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 
 
@@ -149,7 +149,8 @@ class Run:
     def chunk_blocks(self) -> int:
         """Return how many blocks run together."""
         launch = self.launch
-        each = launch.shared_bytes + launch.threads * self.program.local_bytes * 2
+        local = self.program.local_bytes + self.program.parameter_bytes
+        each = launch.shared_bytes + launch.threads * local * 2
         blocks = max(1, LANES // launch.threads)
         if each:
             blocks = max(1, min(blocks, MOST_MEMORY // each))

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections import deque
 
 from ...reading.syntax import Instruction, Int, Register, Symbol, Variable, Vector
+from ...running.lookups import LOCAL_LIMIT
 from ...translating.flow import EXIT
 from ...translating.registers import copied, defined_late, floating, reads_and_writes
-from ...translating.unit import frame_alignment, local_layout
+from ...translating.unit import frame_alignment, local_layout, parameter_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,11 +113,12 @@ class Node:
 class Program:
     """All nodes of a kernel in their order."""
 
-    def __init__(self, nodes: list[Node], places: int, root: Inlined, local_bytes: int) -> None:
+    def __init__(self, nodes: list[Node], places: int, root: Inlined, local_bytes: int, parameter_bytes: int) -> None:
         self.nodes = nodes
         self.places = places
         self.root = root
         self.local_bytes = local_bytes
+        self.parameter_bytes = parameter_bytes  # of the arrays of all calls
 
 
 class _Builder:
@@ -126,6 +128,7 @@ class _Builder:
         self.inlined = 0  # instructions of inlined functions
         self.places = 0
         self.top = 64
+        self.parameter_bytes = 0
         self.late: dict[str, list[Register]] = {}
         self.held: dict[str, list[bool]] = {}
         self.copied: dict[str, set[int]] = {}
@@ -158,7 +161,10 @@ class _Builder:
                 inlined.next = caller.next
             else:
                 inlined.next = 64
+        self.parameter_bytes += parameter_bytes(function)
         self.top = max(self.top, inlined.low + inlined.size if inlined.size else 0)
+        if self.top + self.parameter_bytes > LOCAL_LIMIT:
+            raise Unsuited("more local memory than a thread has")
         self.places += len(function.registers)
         for variable in [*function.parameters, *function.returns, *function.variables]:
             if variable.space == "param" and not (function.entry and variable in function.parameters):
@@ -297,7 +303,7 @@ def program_of(unit: Unit, kernel: Prepared) -> Program:
     order = _ordered(start)
     for number, node in enumerate(order):
         node.number = number
-    made = Program(order, builder.places, root, builder.top if builder.top > 64 else 0)
+    made = Program(order, builder.places, root, builder.top if builder.top > 64 else 0, builder.parameter_bytes)
     _find_live(made)
     return made
 
