@@ -9057,7 +9057,8 @@ CORRECTIONS = [
         ),
         new="        except BaseException:\n",
         test=(
-            "driver/test_interrupts.py::test_an_interrupt_between_finally_and_its_call_leaves_no_wait[memory/ordering.py]"
+            "driver/test_interrupts.py::"
+            "test_an_interrupt_between_finally_and_its_call_leaves_no_wait[memory/ordering.py]"
         ),
     ),
     Correction(
