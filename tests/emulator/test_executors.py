@@ -309,6 +309,20 @@ WAYS = {
     "a barrier that some do not reach": "setp.lt.u32 %p1, %r1, 5;\nmov.u32 %r2, 0;\n@%p1 bar.sync 1, 64;",
     "a trap": "mov.u32 %r2, 0;\nsetp.eq.u32 %p1, %r1, 37;\n@%p1 trap;",
 }
+# The threads whose guard is false keep all bits of a register that is wider than what the others load.
+WAYS |= {
+    f"a guarded load of {kind} into {width} bits": (
+        f".reg .b{width} %wide, %more;\n.reg .b64 %all;\nsetp.gt.u32 %p1, %r1, 20;\nmov.u64 %all, 0x89abcdef87654321;\n"
+        f"cvt.u{width}.u64 %wide, %all;\nmov.b{width} %more, %wide;\n"
+        f"@%p1 ld.global.{kind} %wide, [%d3+{int(kind[1:]) // 8}];\n"
+        f"@!%p1 ld.global.v2.{kind} {{%more, %wide}}, [%d3+{2 * int(kind[1:]) // 8}];\ncvt.u64.u{width} %all, %wide;\n"
+        f"{{ .reg .b64 %also;\ncvt.u64.u{width} %also, %more;\nadd.u64 %all, %all, %also; }}\n"
+        "{ .reg .b32 %low, %high;\nmov.b64 {%low, %high}, %all;\nxor.b32 %r2, %low, %high; }"
+    )
+    for kind, width in (
+        ("u8", 16), ("s8", 16), ("b8", 32), ("s8", 64), ("u16", 32), ("s16", 64), ("b32", 64), ("s32", 64),
+    )
+}  # fmt: skip
 START = (
     "mov.u32 %r1, %tid.x;\nmov.u32 %r20, %ctaid.x;\nmov.u32 %r21, %ntid.x;\nmad.lo.u32 %r22, %r20, %r21, %r1;\n"
     "ld.param.u64 %d3, [extra];\nmul.wide.u32 %d1, %r22, 4;\nadd.u64 %d1, %out, %d1;\n"

@@ -5897,14 +5897,6 @@ CORRECTIONS = [
     ),
     Correction(
         "a fifth attack",
-        "an interrupt after a capture has begun leaves a capture that nobody ends",
-        "gpu/graphs/recording.py",
-        old="            capturing.pop(NEXT, None)  #",
-        new="            (lambda: capturing.pop(NEXT, None))()  #",
-        test="driver/test_interrupts.py::test_an_exception_at_the_entry_of_each_function_leaves_no_capture",
-    ),
-    Correction(
-        "a fifth attack",
         "a handle that is dropped at the end of the interpreter waits for a thread that has stopped",
         "gpu/processes/shared_handles.py",
         old="        if is_finalizing():",
@@ -9457,6 +9449,14 @@ CORRECTIONS = [
         old='        if self.fill and "f" not in _TYPES[self.type]:\n',
         new="        if 0:\n",
         test="emulator/test_ptx_hostile.py::test_a_tensor_map_of_integers_is_not_filled_with_nan[0-True]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "threads that a guard leaves out of a load lose the high bits of a register that is wider",
+        "emulator/ptx/vectors/writing/accesses.py",
+        old="old_bits(r{self.place(target)}, u{have})",
+        new="old_bits(r{self.place(target)}, u{want})",
+        test="emulator/test_executors.py::test_ways[a guarded load of s8 into 64 bits-checked]",
     ),
 ]
 

@@ -109,25 +109,19 @@ class Accesses(Small):
             if isinstance(target, Sink):
                 continue
             assert isinstance(target, Register)
-            text = f"x[{at}]"
-            if saved:
-                text = f"spread({text}, s, {self._old(target, type)}, g.n)"
-            self._arrive(target, type, text)
+            self._arrive(target, type, f"x[{at}]", saved)
         self.guard = saved
 
-    def _old(self, target: Register, type: str) -> str:
-        """Return the low bits of a register in the form of a loaded value, for threads that do not load."""
-        name = f"r{self.place(target)}"
-        return f"old_bits({name}, u{width_of(type)})"
-
-    def _arrive(self, target: Register, type: str, text: str) -> None:
-        """Write loaded bits into a register, which may be wider."""
+    def _arrive(self, target: Register, type: str, text: str, guard: str = "") -> None:
+        """Write loaded bits into a register, which may be wider; with a guard, the other threads keep all of theirs."""
         have, want = width_of(target.type), width_of(type)
         if have != want:
             if type[0] == "s":
                 text = f"({text}).view(i{want}).astype(i{have}).view(u{have})"
             else:
                 text = f"({text}).astype(u{have})"
+        if guard:
+            text = f"spread({text}, s, old_bits(r{self.place(target)}, u{have}), g.n)"
         if self.holds_float(target):
             text = f"({text}).view(f{have})"
         self.set(f"r{self.place(target)}", text)
@@ -288,11 +282,8 @@ class Accesses(Small):
         )
         if target is not None:
             assert isinstance(target, Register)
-            text = "x"
             saved, self.guard = self.guard, ""
-            if saved:
-                text = f"spread(x, s, {self._old(target, type)}, g.n)"
-            self._arrive(target, f"b{BITS[type]}", text)
+            self._arrive(target, f"b{BITS[type]}", "x", saved)
             self.guard = saved
 
     def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
@@ -322,11 +313,7 @@ class Accesses(Small):
         saved, self.guard = self.guard, ""
         for at, target in enumerate(targets.items if isinstance(targets, Vector) else ()):
             if isinstance(target, Register):
-                if saved:
-                    text = f"spread(x{at}, s, {self._old(target, type)}, g.n)"
-                else:
-                    text = f"x{at}"
-                self._arrive(target, f"b{BITS[type]}", text)
+                self._arrive(target, f"b{BITS[type]}", f"x{at}", saved)
         self.guard = saved
 
     # -- barriers and warps
