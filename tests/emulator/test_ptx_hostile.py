@@ -1125,7 +1125,7 @@ def test_arrays_of_parameters_leave_the_stack_when_their_function_ends(executor:
 
 def test_arrays_of_parameters_count_as_memory_of_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module("emulator.ptx.running.lookups"), "MOST_LOCAL", 1 << 20)
-    client = Client()
+    client = Client(executor="scalar")
     function = client.get("cuModuleGetFunction", client.load(kernel(".param .b8 a[20000]; bar.sync 0;")), b"k")
     assert client.launch(function, [], block=(50, 1, 1)) == 0 == client.code("cuCtxSynchronize")
     code = client.launch(function, [], block=(60, 1, 1)) or client.code("cuCtxSynchronize")
