@@ -179,8 +179,9 @@ def test_the_members_of_a_small_file_are_small():
     from tests.attack import parsers
 
     def zeros(count):
-        packed = parsers.blocks(count, 1, 1 << 17, b"\0")
-        return parsers.fatbin(parsers.member(2, packed, 0x8000, count << 17))
+        packed = bytearray(parsers.blocks(count, 1, 1 << 17, b"\0"))
+        packed[5] = 7 << 3  # a window of 128 kB, as large as a block
+        return parsers.fatbin(parsers.member(2, bytes(packed), 0x8000, count << 17))
 
     assert [each.size for each in containers.fatbin(zeros(100))] == [100 << 17]
     for read in (containers.fatbin, lambda data: list(module("compiler.linking")._members("fatbin", data))):
