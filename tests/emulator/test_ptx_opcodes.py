@@ -964,6 +964,37 @@ def test_floats_that_are_only_copied_keep_every_bit() -> None:
     assert out.values() == [0x7F812345]
 
 
+# Ways from %r1, which was loaded, to %r2; both are used as floats, too.
+COPIES = {
+    "stored": "mov.b32 %r2, %r1;",
+    "selected": "setp.eq.u32 %p1, 1, 1; selp.b32 %r2, %r1, 0, %p1;",
+    "shuffled": "shfl.sync.idx.b32 %r2, %r1, 0, 31, 1;",
+    "shuffled with p": "shfl.sync.up.b32 %r2|%p1, %r1, 0, 0, 1;",
+    "added": "add.u32 %r3, %r1, 1; mov.b32 %r2, %r1;",
+    "as half of a pair": "mov.b64 %d2, {%r1, %r1}; mov.b64 {%r3, %r2}, %d2;",
+    "through shared memory": ".shared .b32 s; st.shared.b32 [s], %r1; ld.shared.b32 %r2, [s];",
+    "in a vector": "st.global.v2.b32 [%out+8], {%r1, %r1}; ld.global.v2.b32 {%r3, %r2}, [%out+8];",
+    "exchanged": "atom.global.exch.b32 %r3, [%out+8], %r1; atom.global.exch.b32 %r2, [%out+8], 0;",
+    "through a call": "{ .param .b32 a, b; st.param.b32 [a], %r1; call (b), same, (a); ld.param.b32 %r2, [b]; }",
+}
+SAME = ".func (.param .b32 b) same(.param .b32 a) { .reg .b32 r; ld.param.b32 r, [a]; st.param.b32 [b], r; ret; }\n"
+
+
+@pytest.mark.parametrize("bits", [0xFFFFFFFF, 0xFFB3B4C0, 0x7F8CE300, 0xFF800001, 0x7FC01234])
+@pytest.mark.parametrize("way", COPIES)
+def test_integers_among_floats_keep_their_bits(way: str, bits: int) -> None:
+    """Compilers for sm_100 do not separate them: -1 that was shuffled became 0x7fffffff, and -5,000,000 changed."""
+    body = (
+        f"ld.param.u64 %d1, [in]; ld.global.b32 %r1, [%d1]; {COPIES[way]}\nst.global.b32 [%out], %r2;\n"
+        "add.f32 %f1, %r1, 0f3F800000; add.f32 %f2, %r2, 0f3F800000; add.f32 %f1, %f1, %f2;\n"
+        "st.global.f32 [%out+4], %f1;"
+    )
+    here = Machine(kernel(body, ".param .u64 out, .param .u64 in", before=SAME))
+    out = here.buffer("I", [0] * 4)
+    here.run("k", out, here.buffer("I", [bits]))
+    assert out.values()[0] == bits
+
+
 NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
 
 

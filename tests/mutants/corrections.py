@@ -9458,6 +9458,46 @@ CORRECTIONS = [
         new="old_bits(r{self.place(target)}, u{want})",
         test="emulator/test_executors.py::test_ways[a guarded load of s8 into 64 bits-checked]",
     ),
+    Correction(
+        "a twelfth attack",
+        "-1 that is shuffled becomes 0x7fffffff in a register that is used as a float, too",
+        "emulator/ptx/translating/emitting/control.py",
+        old='                self.assign(target.first, type, "x", kept=True)\n',
+        new='                self.assign(target.first, type, "x")\n',
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[shuffled with p-4294967295]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "-1 that is shuffled without a predicate becomes 0x7fffffff",
+        "emulator/ptx/translating/emitting/control.py",
+        old='            self.assign(target, type, "x[0]", kept=True)\n',
+        new='            self.assign(target, type, "x[0]")\n',
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[shuffled-4294967295]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "-5,000,000 that is loaded, used as a float and stored changes",
+        "emulator/ptx/translating/registers.py",
+        old="(as_integer or is_stored and not written)",
+        new="as_integer",
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[stored-4289967296]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "an integer that is added to and used as a float changes",
+        "emulator/ptx/translating/registers.py",
+        old="(as_integer or is_stored and not written)",
+        new="is_stored and not written",
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[added-4289967296]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "an integer that a function returns changes in a register that is used as a float",
+        "emulator/ptx/translating/registers.py",
+        old="            _mark(loaded, writes)\n",
+        new="",
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[through a call-4289967296]",
+    ),
 ]
 
 

@@ -1,9 +1,10 @@
 """The analysis of a function's registers before the translation.
 
 - Which registers hold floats. A register is a Python float if floating-point arithmetic uses it, and otherwise its bits
-  as an unsigned integer, so float32 data that is only copied keeps the bits of a signalling NaN. The declared type does
-  not decide (nvcc for sm_100 and Triton keep floats in `.b32` registers), so registers that moves connect are decided
-  together.
+  as an unsigned integer. The declared type does not decide (nvcc for sm_100 and Triton keep floats in `.b32`
+  registers), so registers that moves connect are decided together. A Python float cannot have the bits of a
+  signalling NaN, which an integer may have: so what is loaded keeps its bits if integer arithmetic uses it, too, or if
+  it is stored and no arithmetic writes it.
 - Which registers may be read before they are written. That is legal PTX with an undefined result; they start as poison.
 - Which registers are the same for all threads of a block. They are computed once for each block.
 
@@ -52,7 +53,11 @@ __all__ = [
 
 # opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
+_MOVES = frozenset(("mov", "selp", "shfl", "slct"))  # of these, from register to register
 _FLOATS = ("f32", "f64")
+
+# how registers are used, in `floating()`: any of these together
+_FLOAT_READ, _FLOAT_WRITTEN, _INTEGER_READ, _INTEGER_WRITTEN, _LOADED, _STORED = (1 << n for n in range(6))
 
 
 def _registers(operand: Operand) -> list[Register]:
@@ -106,7 +111,7 @@ def _reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Regi
 def floating(function: Function, judged: list[Judged]) -> list[bool]:
     """Return for each register, by index, whether it is a Python float."""
     count = len(function.registers)
-    above = list(range(count))
+    above, uses = list(range(count)), [0] * count
 
     def root(index: int) -> int:
         while above[index] != index:
@@ -114,55 +119,78 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
             index = above[index]
         return index
 
-    float_use, integer_use = [False] * count, [False] * count
-    float_write, integer_write = [False] * count, [False] * count
     for instruction, shape in judged:
-        opcode = instruction.opcode
-        if opcode == "call":
-            continue
-        first: Register | None = None
-        for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
-            if isinstance(operand, Address):
-                if isinstance(operand.base, Register):
-                    integer_use[operand.base.index] = True
-                continue
-            if isinstance(operand, Texel):
-                if isinstance(operand.base, Register):
-                    integer_use[operand.base.index] = True
-                for item, kind in zip(operand.coordinates.items, coordinate_types(shape, operand)):
-                    if isinstance(item, Register):
-                        (float_use if kind in _FLOATS else integer_use)[item.index] = True
-                continue
-            carried = opcode in _CARRIERS and slot.name in "dab" or opcode == "atom" and slot.written
-            if opcode == "shfl" and slot.name == "b" or opcode == "selp" and slot.name == "c":
-                carried = False
-            if carried and not isinstance(operand, Vector):
-                for register in _registers(operand)[:1]:
-                    if first is None:
-                        first = register
-                    elif first.type == register.type:
-                        above[root(register.index)] = root(first.index)
-                if isinstance(operand, (Special, Symbol)) and first is not None:
-                    integer_write[first.index] = True
-                continue
-            if carried:
-                continue
-            for register in _registers(operand):
-                if type in _FLOATS:
-                    (float_write if slot.written else float_use)[register.index] = True
-                else:
-                    (integer_write if slot.written else integer_use)[register.index] = True
-    voters: dict[int, list[bool]] = {}
+        _note_uses(uses, instruction, shape)
+        moved = _moved(instruction, shape)
+        for register in moved[1:]:
+            if register.type == moved[0].type:
+                above[root(register.index)] = root(moved[0].index)
+    together = [0] * count
     for index in range(count):
-        votes = voters.setdefault(root(index), [False] * 4)
-        for at, flags in enumerate((float_use, float_write, integer_use, integer_write)):
-            votes[at] = votes[at] or flags[index]
-    verdict = {}
-    for index, (used, written, as_integer, from_integer) in voters.items():
-        type = function.registers[index].type
-        fits = BITS[type] in (32, 64) and type not in ("f16x2", "bf16x2") and (used or written)
-        verdict[index] = fits and not from_integer and (written or not as_integer)
-    return [verdict[root(index)] for index in range(count)]
+        together[root(index)] |= uses[index]
+    return [_is_float(function.registers[index].type, together[root(index)]) for index in range(count)]
+
+
+def _is_float(type: str, uses: int) -> bool:
+    """Return whether registers of this type that have these uses, all together, are Python floats."""
+    fits = BITS[type] in (32, 64) and type not in ("f16x2", "bf16x2") and uses & (_FLOAT_READ | _FLOAT_WRITTEN)
+    if not fits or uses & _INTEGER_WRITTEN:
+        return False
+    if uses & _INTEGER_READ:
+        return bool(uses & _FLOAT_WRITTEN) and not (BITS[type] == 32 and uses & _LOADED)
+    return bool(uses & _FLOAT_WRITTEN) or not (BITS[type] == 32 and uses & _LOADED and uses & _STORED)
+
+
+def _is_carried(opcode: str, name: str, written: bool) -> bool:
+    """Return whether an instruction moves the bits of an operand, whatever they mean."""
+    if opcode == "shfl" and name == "b" or opcode == "selp" and name == "c":
+        return False
+    return opcode in _CARRIERS and name in "dab" or opcode == "atom" and written
+
+
+def _moved(instruction: Instruction, shape: Shape) -> list[Register]:
+    """Return the registers whose values are one another's after an instruction."""
+    moved: list[Register] = []
+    for slot, operand in zip(shape.slots, instruction.operands):
+        if not isinstance(operand, (Address, Texel, Vector)) and _is_carried(
+            instruction.opcode, slot.name, slot.written
+        ):
+            moved += _registers(operand)[:1]
+    return moved
+
+
+def _note_uses(uses: list[int], instruction: Instruction, shape: Shape) -> None:
+    """Add to uses, by index, how an instruction uses its registers."""
+
+    def note(operand: Operand, use: int) -> None:
+        for register in _registers(operand):
+            uses[register.index] |= use
+
+    opcode = instruction.opcode
+    if opcode == "call":
+        reads, writes = reads_and_writes(instruction, shape)
+        for register in reads:
+            note(register, _STORED)
+        for register in writes:
+            note(register, _LOADED)
+        return
+    for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
+        if isinstance(operand, Address):
+            note(operand, _INTEGER_READ)
+        elif isinstance(operand, Texel):
+            if isinstance(operand.base, Register):
+                note(operand.base, _INTEGER_READ)
+            for item, kind in zip(operand.coordinates.items, coordinate_types(shape, operand)):
+                note(item, _FLOAT_READ if kind in _FLOATS else _INTEGER_READ)
+        elif _is_carried(opcode, slot.name, slot.written):
+            if opcode not in _MOVES or isinstance(operand, Vector):
+                note(operand, _LOADED if slot.written else _STORED)
+            elif isinstance(operand, (Special, Symbol)):
+                note(instruction.operands[0], _INTEGER_WRITTEN)
+        elif type in _FLOATS:
+            note(operand, _FLOAT_WRITTEN if slot.written else _FLOAT_READ)
+        else:
+            note(operand, _INTEGER_WRITTEN if slot.written else _INTEGER_READ)
 
 
 def copied(function: Function, judged: list[Judged], floats: list[bool]) -> set[int]:

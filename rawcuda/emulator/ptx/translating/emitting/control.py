@@ -367,15 +367,15 @@ class ControlEmitter(ConvertEmitter):
         return "None"
 
     def _two(self, target: Operand, type: str) -> None:
-        """Store x, a pair of value and predicate, into `d|p`."""
+        """Store x, a pair of value and predicate, into `d|p`; the value is another lane's, whose bits stay."""
         if isinstance(target, Pair):
             self.put("x, y = x")
             if isinstance(target.first, Register):
-                self.assign(target.first, type, "x")
+                self.assign(target.first, type, "x", kept=True)
             if isinstance(target.second, Register):
                 self.assign(target.second, "pred", "y")
         else:
-            self.assign(target, type, "x[0]")
+            self.assign(target, type, "x[0]", kept=True)
 
     def _check_pair(self, instruction: Instruction, bits: int, may_sink: bool = False) -> None:
         target = instruction.operands[0]
