@@ -971,13 +971,17 @@ COPIES = {
     "shuffled": "shfl.sync.idx.b32 %r2, %r1, 0, 31, 1;",
     "shuffled with p": "shfl.sync.up.b32 %r2|%p1, %r1, 0, 0, 1;",
     "added": "add.u32 %r3, %r1, 1; mov.b32 %r2, %r1;",
+    "added, and written": "add.u32 %r3, %r1, 1; setp.ne.u32 %p1, 1, 1; @%p1 add.f32 %r1, %r1, %r1; mov.b32 %r2, %r1;",
     "as half of a pair": "mov.b64 %d2, {%r1, %r1}; mov.b64 {%r3, %r2}, %d2;",
     "through shared memory": ".shared .b32 s; st.shared.b32 [s], %r1; ld.shared.b32 %r2, [s];",
     "in a vector": "st.global.v2.b32 [%out+8], {%r1, %r1}; ld.global.v2.b32 {%r3, %r2}, [%out+8];",
     "exchanged": "atom.global.exch.b32 %r3, [%out+8], %r1; atom.global.exch.b32 %r2, [%out+8], 0;",
+    "called with registers": "call (%r2), unchanged, (%r1);",
     "through a call": "{ .param .b32 a, b; st.param.b32 [a], %r1; call (b), same, (a); ld.param.b32 %r2, [b]; }",
 }
-SAME = ".func (.param .b32 b) same(.param .b32 a) { .reg .b32 r; ld.param.b32 r, [a]; st.param.b32 [b], r; ret; }\n"
+SAME = """.func (.param .b32 b) same(.param .b32 a) { .reg .b32 r; ld.param.b32 r, [a]; st.param.b32 [b], r; ret; }
+.func (.reg .b32 b) unchanged(.reg .b32 a) { mov.b32 b, a; ret; }
+"""
 
 
 @pytest.mark.parametrize("bits", [0xFFFFFFFF, 0xFFB3B4C0, 0x7F8CE300, 0xFF800001, 0x7FC01234])
@@ -993,6 +997,19 @@ def test_integers_among_floats_keep_their_bits(way: str, bits: int) -> None:
     out = here.buffer("I", [0] * 4)
     here.run("k", out, here.buffer("I", [bits]))
     assert out.values()[0] == bits
+
+
+@pytest.mark.parametrize("target", ["%r2", "%r2|%p2"])
+def test_shuffled_floats_keep_every_bit(target: str) -> None:
+    """A register that a branch may write as a float is one; -1 in it became 0x7fffffff."""
+    body = (
+        "ld.param.u64 %d1, [in]; ld.global.b32 %r1, [%d1]; setp.ne.u32 %p1, 1, 1; @%p1 add.f32 %r1, %r1, %r1;\n"
+        f"shfl.sync.idx.b32 {target}, %r1, 0, 31, 1; st.global.b32 [%out], %r2;"
+    )
+    here = Machine(kernel(body, ".param .u64 out, .param .u64 in"))
+    out = here.buffer("I", [0])
+    here.run("k", out, here.buffer("I", [0xFFFFFFFF]))
+    assert out.values() == [0xFFFFFFFF]
 
 
 NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
