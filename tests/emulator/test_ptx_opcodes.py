@@ -976,7 +976,7 @@ COPIES = {
     "through shared memory": ".shared .b32 s; st.shared.b32 [s], %r1; ld.shared.b32 %r2, [s];",
     "in a vector": "st.global.v2.b32 [%out+8], {%r1, %r1}; ld.global.v2.b32 {%r3, %r2}, [%out+8];",
     "exchanged": "atom.global.exch.b32 %r3, [%out+8], %r1; atom.global.exch.b32 %r2, [%out+8], 0;",
-    "called with registers": "call (%r2), unchanged, (%r1);",
+    "in parameters": "call (%r2), unchanged, (%r1);",
     "through a call": "{ .param .b32 a, b; st.param.b32 [a], %r1; call (b), same, (a); ld.param.b32 %r2, [b]; }",
 }
 SAME = """.func (.param .b32 b) same(.param .b32 a) { .reg .b32 r; ld.param.b32 r, [a]; st.param.b32 [b], r; ret; }

@@ -9496,7 +9496,7 @@ CORRECTIONS = [
         "emulator/ptx/translating/registers.py",
         old="            note(register, _LOADED)\n",
         new="            pass\n",
-        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[called with registers-4289967296]",
+        test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[in parameters-4289967296]",
     ),
 ]
 
