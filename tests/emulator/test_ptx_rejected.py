@@ -54,6 +54,11 @@ def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
     assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
 
 
+def test_the_order_of_modifiers_is_named() -> None:
+    words = "Modifiers of 'cp' in another order than in the name of the instruction, 'cp.async.ca.shared.global'"
+    assert words in rejection(SM90 + one("cp.async.ca.global.shared [%r1], [%rd1], 4;")).log
+
+
 @together("instruction", judged("takes", "judged_100a.txt"))
 def test_what_ptxas_takes_for_an_architecture_of_its_own_is_taken(instruction: str) -> None:
     Machine(SM100A + one(instruction), architecture=(10, 0))

@@ -9498,6 +9498,22 @@ CORRECTIONS = [
         new="            pass\n",
         test="emulator/test_ptx_opcodes.py::test_integers_among_floats_keep_their_bits[in parameters-4289967296]",
     ),
+    Correction(
+        "a twelfth attack",
+        "words of the name of an instruction are taken in any order, such as mul.s32.lo",
+        "emulator/ptx/translating/table/forms.py",
+        old="        if list(modifiers[: len(first)]) != first:\n",
+        new="        if 0:\n",
+        test="emulator/test_ptx_rejected.py::test_what_ptxas_refuses_is_rejected",
+    ),
+    Correction(
+        "a twelfth attack",
+        "a wrong order of modifiers is reported as one that is missing",
+        "emulator/ptx/translating/table/forms.py",
+        old=' and "order" not in reason or "order" in fitted',
+        new="",
+        test="emulator/test_ptx_rejected.py::test_the_order_of_modifiers_is_named",
+    ),
 ]
 
 

@@ -132,7 +132,7 @@ def _module(primary: PrimaryContext, ndim: int, size: int, wide: bool) -> Module
     if found is None:
         device = Device(primary.ordinal)
         primary.open()
-        device._held = primary  # but it is no user of the context: only the module is one, until let_go() closes it
+        device._held = primary  # for load(); the user of the context is the module, until let_go() closes it
         loaded = device.load(ptx(ndim, size, wide))
         found = kept.setdefault(key, loaded)
         if found is not loaded:  # another thread has loaded it

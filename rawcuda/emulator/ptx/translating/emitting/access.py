@@ -237,7 +237,7 @@ class AccessEmitter(CheckEmitter):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if ordered and space == "local" and self.unit.module.version < (9, 1):
             raise self.reject("Feature 'ld/st with .local.volatile' requires PTX ISA .version 9.1 or later")
-        if space not in ("", "global") and chosen.keys() & {"evict", "evict2", "prefetch"}:
+        if space not in ("", "global") and chosen.keys() & {"evict", "evict2", "ahead"}:
             raise self.reject("State space incorrect for cache eviction and prefetching")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["CLUSTERS"]
 
 CLUSTERS: list[Row] = [
-    ("barrier .cluster .arrive .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
-    ("barrier .cluster .arrive .release|relaxed .aligned? @8.0 @sm_90", "", "", "!bar_cluster", ""),
-    ("barrier .cluster .wait .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
-    ("barrier .cluster .wait .acquire .aligned? @8.0 @sm_90", "", "", "!bar_cluster", ""),
+    ("barrier.cluster.arrive .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
+    ("barrier.cluster.arrive .release|relaxed .aligned? @8.0 @sm_90", "", "", "!bar_cluster", ""),
+    ("barrier.cluster.wait .aligned? @7.8 @sm_90", "", "", "!bar_cluster", ""),
+    ("barrier.cluster.wait .acquire .aligned? @8.0 @sm_90", "", "", "!bar_cluster", ""),
     ("fence .mbarrier_init .release .cluster @8.0 @sm_90", "", "", "!nothing", ""),
     ("mapa .shared::cluster? @7.8 @sm_90", "u32 u64", "d a:any b:u32", "!mapa", ""),
     ("getctarank .shared::cluster? @7.8 @sm_90", "u32 u64", "d:u32 a:any", "!getctarank", ""),

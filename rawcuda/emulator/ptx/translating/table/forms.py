@@ -5,9 +5,10 @@ The opcode table has rows of five or six columns, one row for each form of an op
     ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
       modifiers                types  operands result   value
 
-- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
-  the two, `.cop:ca|cg` also for one of the two, and stores it under the name `cop`. As in ptxas, their order does not
-  matter.
+- modifiers: `.ftz?` is optional, `.NaN` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
+  the two, `.cop:ca|cg` also for one of the two, and stores it under the name `cop`. As in ptxas, those that belong to
+  the name of the instruction, as in `mul.lo`, come first and in this order; the order of the others does not matter.
+  (The names of copies have their state spaces, which ptxas also takes after other words, in the same order.)
 - `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form, or the modifier before them
   (`.cta?@7.8`), if they are part of its word.
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
@@ -31,6 +32,8 @@ Read next    opcodes.py, the table
 """
 
 from __future__ import annotations
+
+import re
 
 from ...reading.syntax import (
     BITS,
@@ -85,7 +88,7 @@ SETS = {
     "vec": "v2 v4 v8",
     "evict": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
     "evict2": "L2::evict_normal L2::evict_first L2::evict_last",
-    "prefetch": "L2::64B L2::128B L2::256B",
+    "ahead": "L2::64B L2::128B L2::256B",
     "shfl": "up down bfly idx",
     "prmt": "f4e b4e rc8 ecl ecr rc16",
     "testp": "finite infinite number notanumber normal subnormal",
@@ -168,28 +171,28 @@ def _since(words: list[str]) -> Since:
 class Form:
     """A parsed row."""
 
-    __slots__ = ("opcode", "choices", "types", "slots", "result", "value", "vector", "least", "most", "since", "later")
+    __slots__ = (
+        "opcode", "name", "choices", "types", "slots", "result", "value", "vector", "least", "most", "since", "later"
+    )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
-        words = row[0].split()
-        self.opcode = words[0]
+        name, *words = row[0].split()
+        self.opcode, *parts = re.split(r"\.(?!\d)", name)
         self.choices: list[tuple[str, frozenset[str], bool]] = []
         self.since = _since([word[1:] for word in words if word[0] == "@"])
         self.later: dict[str, Since] = {}  # those of modifiers
-        for word in words[1:]:
+        for word in [*parts, *(word[1:] for word in words if word[0] == ".")]:
             word, *since = word.split("@")
-            if not word:
-                continue
             optional = word[-1] == "?"
+            label, words_of_it = word.rstrip("?"), ""
             if "::" not in word:
-                name, _, words_of_it = word[1:].rstrip("?").partition(":")
-            else:
-                name, _, words_of_it = (word[1:].rstrip("?"), "", "")
+                label, _, words_of_it = label.partition(":")
             if since:
-                self.later[name] = _since(since)
+                self.later[label] = _since(since)
             self.choices.append(
-                (name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional)
+                (label, _SETS.get(words_of_it or label) or frozenset((words_of_it or label).split("|")), not optional)
             )
+        self.name = tuple(choice[0] for choice in self.choices[: len(parts)])  # which come first
         if row[1]:
             self.types = tuple(frozenset(group.split()) for group in row[1].split("/"))
         else:
@@ -229,6 +232,10 @@ class Form:
                 return f"Modifier '.{name}' required for instruction '{self.opcode}'"
         if len(types) < len(self.types):
             return f"Unexpected instruction types specified for '{self.opcode}'"
+        first = [chosen[name] for name in self.name if name in chosen]
+        if list(modifiers[: len(first)]) != first:
+            name = ".".join([self.opcode, *first])
+            return f"Modifiers of '{self.opcode}' in another order than in the name of the instruction, '{name}'"
         return Shape(self, tuple(types), chosen)
 
 
@@ -267,7 +274,7 @@ class Table:
         self._refused = refused
         self._refused_modifiers = refused_modifiers
         for row in rows:
-            self._rows.setdefault(row[0].split(" ", 1)[0], []).append(row)
+            self._rows.setdefault(re.split(r"[ .]", row[0], maxsplit=1)[0], []).append(row)
 
     def opcodes(self) -> list[str]:
         """Return the opcodes that are emulated."""
@@ -303,7 +310,7 @@ class Table:
                 if len(self._shapes) < 4096:
                     self._shapes[text] = fitted
                 return fitted
-            if not reason or "types" in reason or "required" in fitted:
+            if not reason or "types" in reason or "required" in fitted and "order" not in reason or "order" in fitted:
                 reason = fitted
         raise Rejected.at(instruction.line, reason)
 

@@ -26,7 +26,7 @@ TEXTURES: list[Row] = [
     ("tex .grad .geom .v2 @4.2 @sm_53", "f16x2 / f32", "d:T+ t:texel g:f32+ h:f32+", "!tex", ""),
     ("tld4 .component .geom:2d|a2d|cube|acube .v4", "u32 s32 f32 / f32", "d:T+ t:texel", "!tld4", ""),
     ("txq .query", "b32", "d m:mem", "!query", ""),
-    ("txq .level .query:width|height|depth", "b32", "d m:mem l:u32", "!query", ""),
+    ("txq.level .query:width|height|depth", "b32", "d m:mem l:u32", "!query", ""),
     ("suq .query:width|height|depth|channel_data_type|channel_order|array_size|memory_layout", "b32", "d m:mem",
      "!query", ""),
     ("suld .b .geom:1d|2d|3d|a1d|a2d .cop:ca|cg|cs|cv? .vec:v2|v4? .bounds", _SURFACE, "d:T^+ t:texel", "!suld", ""),
