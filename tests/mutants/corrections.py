@@ -5433,7 +5433,7 @@ CORRECTIONS = [
         "a fifth attack",
         "a modifier of one form has no version and architecture of its own",
         "emulator/ptx/translating/table/forms.py",
-        old="                self.later[name] = _since(since)",
+        old="                self.later[label] = _since(since)",
         new="                pass",
         test="emulator/test_ptx_rejected.py::test_what_is_newer_than_the_module_is_refused",
     ),
