@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 import time
 
 import pytest
@@ -29,14 +28,13 @@ WORDS = (
 
 def test_programs(campaign: Campaign) -> None:
     """Programs without races give the same bits in both executors."""
-    from tests.emulator.test_executors import agree, random_program
-
-    extra = struct.pack("<64I", *(k * 2654435761 & 0x7FFFFFFF for k in range(64)))
+    from tests.emulator.random_programs import random_data, random_program
+    from tests.emulator.test_executors import agree
 
     def attack(chance: random.Random) -> None:
         seed = chance.randrange(2**40)
         try:
-            got = agree(random_program(seed), [bytes(4 * 64 * 3), extra], block=64, grid=3, as_arrays=None)
+            got = agree(random_program(seed), random_data(seed), block=64, grid=3, as_arrays=None)
         except AssertionError as reason:
             raise AssertionError(f"the program of seed {seed}") from reason
         campaign.done["run as arrays"] += got.last == ""
@@ -45,7 +43,7 @@ def test_programs(campaign: Campaign) -> None:
 
 
 def test_damaged_programs(campaign: Campaign) -> None:
-    from tests.emulator.test_executors import random_program
+    from tests.emulator.random_programs import random_program
 
     def attack(chance: random.Random) -> None:
         tokens = TOKEN.findall(random_program(chance.randrange(2**40)))

@@ -22,6 +22,7 @@ import pytest
 np = pytest.importorskip("numpy", minversion="2.0")
 
 from tests.emulator.ptx_client import EXECUTOR, Fault, kernel, module, ptx, space, three  # noqa: E402
+from tests.emulator.random_programs import START, random_data, random_program  # noqa: E402
 from tests.shared import sampled  # noqa: E402
 from tests.subject import CHECKOUT  # noqa: E402
 
@@ -323,11 +324,6 @@ WAYS |= {
         ("u8", 16), ("s8", 16), ("b8", 32), ("s8", 64), ("u16", 32), ("s16", 64), ("b32", 64), ("s32", 64),
     )
 }  # fmt: skip
-START = (
-    "mov.u32 %r1, %tid.x;\nmov.u32 %r20, %ctaid.x;\nmov.u32 %r21, %ntid.x;\nmad.lo.u32 %r22, %r20, %r21, %r1;\n"
-    "ld.param.u64 %d3, [extra];\nmul.wide.u32 %d1, %r22, 4;\nadd.u64 %d1, %out, %d1;\n"
-    "mul.wide.u32 %d2, %r1, 4;\nadd.u64 %d2, %d3, %d2;\n"
-)
 WRONG = ("read past", "misaligned", "never written", "a race", "do not reach", "trap")
 
 
@@ -388,90 +384,13 @@ def test_a_chunk_that_writes_much_can_be_undone() -> None:
 
 # -- random programs
 
-ALL = (
-    "add.u32 {d}, {a}, {b};", "sub.s32 {d}, {a}, {b};", "mul.lo.u32 {d}, {a}, {b};", "xor.b32 {d}, {a}, {b};",
-    "mad.lo.s32 {d}, {a}, {b}, {c};", "min.s32 {d}, {a}, {b};", "max.u32 {d}, {a}, {b};",
-    "shf.l.wrap.b32 {d}, {a}, {b}, {c};",
-    "bfe.u32 {d}, {a}, 3, 9;", "prmt.b32 {d}, {a}, {b}, 0x5140;", "popc.b32 {d}, {a};", "selp.b32 {d}, {a}, {b}, {p};",
-    "setp.lt.s32 {p}, {a}, {b};", "setp.eq.and.u32 {p}, {a}, {b}, {q};", "cvt.rn.f32.s32 {f}, {a};",
-    "cvt.rzi.s32.f32 {d}, {f};",
-    "fma.rn.f32 {f}, {f}, {g}, {g};", "mul.f32 {f}, {f}, {g};", "add.f32 {g}, {f}, {g};", "sqrt.rn.f32 {g}, {f};",
-    "mov.b32 {d}, {f};", "lop3.b32 {d}, {a}, {b}, {c}, 0x6a;", "div.u32 {d}, {a}, {b};", "rem.s32 {d}, {a}, {b};",
-    "and.b32 %r30, {a}, 60;\ncvt.u64.u32 %d10, %r30;\nadd.u64 %d10, %d3, %d10;\nld.global.u32 {d}, [%d10];",
-    "st.global.u32 [%d1], {a};\nld.global.u32 {d}, [%d1];",
-    "and.b32 %r30, {a}, 28;\nmov.u32 %r31, own;\nadd.u32 %r30, %r30, %r31;\nst.local.u32 [%r30], {b};",
-    "mov.u32 %r31, own;\nld.local.u32 {d}, [%r31+8];", "red.global.add.u32 [%d3+64], {a};",
-    "atom.global.max.s32 %r32, [%d3+68], {a};",
-)  # fmt: skip
-TOGETHER_ONLY = (  # in places that all threads of a warp reach
-    "shfl.sync.bfly.b32 {d}, {a}, 3, 31, -1;", "shfl.sync.up.b32 {d}|{p}, {a}, 1, 0, -1;",
-    "vote.sync.ballot.b32 {d}, {p}, -1;",
-    "vote.sync.any.pred {q}, {p}, -1;", "match.any.sync.b32 {d}, {a}, -1;", "bar.red.popc.u32 {d}, 0, {p};",
-    "bar.sync 0;\nst.shared.u32 [%r41], {a};\nbar.sync 0;\nld.shared.u32 {d}, [%r42];",
-    "bar.sync 0;\nred.shared.add.u32 [%r40], {a};\nbar.sync 0;\nld.shared.u32 {d}, [%r40];",
-    "bar.warp.sync -1;\nst.shared.u32 [%r41], {a};\nbar.warp.sync -1;\nld.shared.u32 {d}, [%r43];\nbar.sync 0;",
-)  # fmt: skip
-
-
-def random_program(seed: int) -> str:
-    """Return a kernel without races: loops and branches by data, own memory, and what all threads do together."""
-    rng = random.Random(seed)
-    labels = iter(range(10_000))
-
-    def step(together: bool) -> str:
-        form = rng.choice(TOGETHER_ONLY if together else ALL)
-        words = {name: f"%r{rng.randint(1, 8)}" for name in "abcd"}
-        words["d"] = f"%r{rng.randint(2, 8)}"
-        words.update(f=f"%f{rng.randint(1, 3)}", g=f"%f{rng.randint(1, 3)}")
-        words.update(p=f"%p{rng.randint(1, 3)}", q=f"%p{rng.randint(1, 3)}")
-        text = form.format(**words)
-        if not together and rng.random() < 0.2:
-            guard = f"@{rng.choice(('', '!'))}%p{rng.randint(1, 3)} "
-            text = "\n".join(guard + line for line in text.split("\n"))
-        return text
-
-    def part(depth: int, together: bool) -> list[str]:
-        lines = []
-        for _ in range(rng.randint(2, 5)):
-            kind = rng.random()
-            if kind < 0.18 and depth:
-                label = next(labels)
-                lines += [f"@{rng.choice(('', '!'))}%p{rng.randint(1, 3)} bra E{label};", *part(depth - 1, False)]
-                if rng.random() < 0.5:
-                    lines += [f"bra F{label};", f"E{label}:", *part(depth - 1, False), f"F{label}:"]
-                else:
-                    lines.append(f"E{label}:")
-            elif kind < 0.32 and depth:
-                label, counter = next(labels), f"%r{50 + depth}"
-                lines += [f"and.b32 {counter}, %r{rng.randint(1, 8)}, 7;", f"L{label}:", *part(depth - 1, False)]
-                lines += [f"sub.s32 {counter}, {counter}, 1;", f"setp.gt.s32 %p4, {counter}, 0;", f"@%p4 bra L{label};"]
-            else:
-                lines.append(step(together and kind > 0.7))
-        return lines
-
-    start = [
-        ".shared .align 4 .b8 s[1024];", ".local .align 4 .b8 own[32];", "mov.u32 %r40, s;", "shl.b32 %r41, %r1, 2;",
-        "add.u32 %r41, %r41, %r40;", "xor.b32 %r42, %r1, 37;", "shl.b32 %r42, %r42, 2;", "add.u32 %r42, %r42, %r40;",
-        "xor.b32 %r43, %r1, 9;", "shl.b32 %r43, %r43, 2;", "add.u32 %r43, %r43, %r40;", "st.shared.u32 [%r41], %r22;",
-        "mov.u32 %r31, own;", *(f"st.local.u32 [%r31+{at}], %r22;" for at in range(0, 32, 4)),
-        *(f"mad.lo.u32 %r{k}, %r22, {k * 7919}, {k};" for k in range(2, 9)),
-        *(f"setp.lt.s32 %p{k}, %r{k + 1}, {k * 50000};" for k in range(1, 4)),
-        *(f"cvt.rn.f32.u32 %f{k}, %r{k + 3};" for k in range(1, 4)), "bar.sync 0;",
-    ]  # fmt: skip
-    end = [*(f"xor.b32 %r2, %r2, %r{k};" for k in range(3, 9)), "mov.b32 %r3, %f1;", "xor.b32 %r2, %r2, %r3;"]
-    body = [line for _ in range(3) for line in part(2, True)]
-    lines = [START, *start, *body, *end, "st.global.u32 [%d1], %r2;"]
-    text = kernel("\n".join(lines), ".param .u64 out, .param .u64 extra")
-    return text.replace(".target sm_75", ".target sm_80")
-
 
 @pytest.mark.parametrize("first", range(0, 240 if EXECUTOR == "numpy" else 60, 30))
 def test_random_programs(first: int) -> None:
-    extra = struct.pack("<64I", *(k * 2654435761 & 0x7FFFFFFF for k in range(64)))
     alone = 0
     for seed in range(first, first + 30):
         try:
-            got = agree(random_program(seed), [bytes(4 * 64 * 3), extra], block=64, grid=3, as_arrays=None)
+            got = agree(random_program(seed), random_data(seed), block=64, grid=3, as_arrays=None)
         except AssertionError as reason:
             raise AssertionError(f"seed {seed}") from reason
         alone += got.last == ""

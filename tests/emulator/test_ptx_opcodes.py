@@ -1012,6 +1012,27 @@ def test_shuffled_floats_keep_every_bit(target: str) -> None:
     assert out.values() == [0xFFFFFFFF]
 
 
+@pytest.mark.parametrize("vector", [False, True])
+def test_an_atomic_addition_returns_every_bit(vector: bool) -> None:
+    """The bits of -1 are those of a NaN, which became 0x7fffffff in a register that holds no floats."""
+    operation = "atom.global.add.v2.f32 {%r1, %r2}" if vector else "atom.global.add.f32 %r1"
+    added = "{%f1, %f1}" if vector else "%f1"
+    body = f"mov.f32 %f1, 0f3F800000;\n{operation}, [%out+8], {added};\nst.global.b32 [%out], %r1;"
+    here = Machine(kernel(body, head=HEAD))
+    out = here.buffer("I", [0, 0, 0xFFFFFFFF, 0xFFFFFFFF])
+    here.run("k", out)
+    assert out.values()[0] == 0xFFFFFFFF
+
+
+def test_a_moved_float_keeps_every_bit() -> None:
+    """A signalling NaN that is loaded as a float keeps its bits, too, if a register of another type takes them."""
+    body = "ld.global.f32 %f1, [%out+4];\nadd.f32 %f2, %f1, %f1;\nmov.b32 %r1, %f1;\nst.global.b32 [%out], %r1;"
+    here = Machine(kernel(body))
+    out = here.buffer("I", [0, 0x7F812345])
+    here.run("k", out)
+    assert out.values()[0] == 0x7F812345
+
+
 NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
 
 

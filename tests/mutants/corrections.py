@@ -9514,6 +9514,30 @@ CORRECTIONS = [
         new="",
         test="emulator/test_ptx_rejected.py::test_the_order_of_modifiers_is_named",
     ),
+    Correction(
+        "a twelfth attack",
+        "an atomic addition of floats returns 0x7fffffff for -1",
+        "emulator/ptx/translating/emitting/control.py",
+        old="""            self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x", kept=True)\n""",
+        new="""            self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")\n""",
+        test="emulator/test_ptx_opcodes.py::test_an_atomic_addition_returns_every_bit[False]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "an atomic addition of vectors of floats returns 0x7fffffff for -1",
+        "emulator/ptx/translating/emitting/control.py",
+        old=', f"x[{at}]", kept=True)',
+        new=', f"x[{at}]")',
+        test="emulator/test_ptx_opcodes.py::test_an_atomic_addition_returns_every_bit[True]",
+    ),
+    Correction(
+        "a twelfth attack",
+        "a signalling NaN that is loaded as a float becomes a quiet one in a register of bits",
+        "emulator/ptx/translating/registers.py",
+        old="                uses[register.index] |= _STORED\n",
+        new="                pass\n",
+        test="emulator/test_ptx_opcodes.py::test_a_moved_float_keeps_every_bit",
+    ),
 ]
 
 

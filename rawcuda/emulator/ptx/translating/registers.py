@@ -125,6 +125,9 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
         for register in moved[1:]:
             if register.type == moved[0].type:
                 above[root(register.index)] = root(moved[0].index)
+            else:  # (a value may be held in two ways)
+                uses[register.index] |= _STORED
+                uses[moved[0].index] |= _LOADED
     together = [0] * count
     for index in range(count):
         together[root(index)] |= uses[index]

@@ -532,7 +532,7 @@ class ControlEmitter(ConvertEmitter):
         else:
             self._put_atom(view, type, new, note)
         if returns and not isinstance(operands[0], Sink):
-            self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")
+            self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x", kept=True)
 
     def _put_atom(self, view: str, type: str, value: str, note: Note) -> None:
         if type == "b128":
@@ -595,7 +595,7 @@ class ControlEmitter(ConvertEmitter):
         if isinstance(targets, Vector):
             for at, target in enumerate(targets.items):
                 if not isinstance(target, Sink):
-                    self.assign(target, type if type == "f32" else f"b{BITS[type]}", f"x[{at}]")
+                    self.assign(target, type if type == "f32" else f"b{BITS[type]}", f"x[{at}]", kept=True)
 
     def _updated(self, verb: str, type: str, shape: Shape, values: list[str]) -> str:
         b = values[0]

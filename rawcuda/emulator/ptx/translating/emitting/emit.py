@@ -276,7 +276,7 @@ class Emitter:
         held, have = self.holds_float[operand.index], BITS[operand.type]
         if type in FLOAT_TYPES:
             if not held or have != BITS[type]:
-                expression = f"bits_of_{BITS[type]}({expression})"
+                expression = f"{'copied_' * (kept and type == 'f32')}bits_of_{BITS[type]}({expression})"
                 if held:
                     expression = f"float_of_{have}({expression})"
         elif held:
