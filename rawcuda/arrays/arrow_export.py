@@ -179,8 +179,8 @@ def _begin(kind: Any) -> tuple[int, int]:
     kept, structs, name, word = _kept, _structs, _NAMES[kind], ctypes.c_size_t.from_address
 
     def release(address: Any) -> None:
-        kept.pop(word(address + private).value, None)
         word(address + at).value = 0
+        kept.pop(word(address + private).value, None)
 
     def dropped(capsule: Any) -> None:
         address = pointer_of(capsule, name)
@@ -188,4 +188,5 @@ def _begin(kind: Any) -> tuple[int, int]:
         if struct is not None and struct.release:  # it was not moved
             release(address)
 
-    return callback(release), callback(dropped)
+    # Consumers end the process if a struct is not released afterwards.
+    return callback(release, is_certain=True), callback(dropped)

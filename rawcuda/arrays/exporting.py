@@ -454,5 +454,5 @@ def memory_view(view: StridedView, writable: bool = False) -> memoryview:
     else:
         address = view.ptr
     # (`kept` exists until the memoryview has its own copy)
-    struct, kept = buffer_at(address, shape, view.strides, dtype, where.readonly, id(held))
+    struct, kept = buffer_at(address, shape, view.strides, dtype, where.readonly)
     return memoryview_of(struct, held)

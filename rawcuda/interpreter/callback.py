@@ -24,7 +24,7 @@ To raise     Exceptions in a callback are reported and lost. But ctypes drops th
              to a C int, so `raising` returns an int whose finalizer (a slot again) sets the exception.
 Not known    CPython 3.16 and later, free-threaded builds but 3.13, debug builds, and subinterpreters before 3.12:
              `available()` is False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal
-             handler raises, our function may be cut short.
+             handler raises, our function may be cut short, unless it may be called again.
 Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
 Read next    dlpack.py
 """
@@ -37,6 +37,7 @@ from _operator import attrgetter
 from itertools import repeat
 from struct import Struct
 
+from .covering import covered
 from .cpython import address_of, bind, callbacks_return, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
@@ -67,11 +68,13 @@ def available() -> bool:
     )
 
 
-def callback(function: Callable[[int | None], object]) -> int:
+def callback(function: Callable[[int | None], object], is_certain: bool = False) -> int:
     """Return the address of a C function that calls `function(argument)`, from any thread; it is never freed.
 
     Exceptions of `function` are reported to sys.unraisablehook, and its result is ignored.
-    raises  NotImplementedError   not available() here
+    is_certain  whether the function is called again if an interrupt has cut it short: it must then do no harm if it was
+                done already
+    raises      NotImplementedError   not available() here
     """
     if not available():
         raise NotImplementedError("no callback that preserves exceptions is known for this interpreter")
@@ -85,15 +88,40 @@ def callback(function: Callable[[int | None], object]) -> int:
 
     truth: Any = _kinds["partial"]
 
-    class Served(truth):  # type: ignore[misc]
-        def __del__(self, function: Any = function) -> None:
-            function(self.args[-1])
+    if is_certain:
+        function = _certain(function)
 
+    def drop(self: Any) -> None:
+        try:
+            function(self.args[-1])
+        except BaseException:
+            if is_certain:
+                function(self.args[-1])
+            raise
+
+    Served: Any = type("Served", (truth,), {"__del__": covered(drop)})  # type: ignore[arg-type]
     pending = (_pending_since_3_12 if _SINCE_3_12 else _pending_before_3_12)(Served, _kinds["pending"]())
     called = _kinds["called"](next, repeat(pending), repeat(function))
     # It is never freed: its memory would be reused for another callback, which C code would call with our argument.
     thunk = immortal(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(called))
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
+
+
+def _certain(function: Callable[[Any], object]) -> Any:
+    """Return a function that calls a function again if an interrupt has cut it short, and a third time if need be."""
+
+    def run(argument: Any) -> None:
+        try:
+            try:
+                function(argument)
+            except BaseException:
+                function(argument)
+                raise
+        except BaseException:
+            function(argument)
+            raise
+
+    return covered(run)  # type: ignore[arg-type]
 
 
 def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any]:
@@ -111,14 +139,18 @@ def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any
 
     def make(function: Callable[..., int]) -> Any:
         def served(*arguments: Any) -> int:
+            # The outer try statement is for a signal handler that raises in the handler of the inner one. The results
+            # are not stored in variables: the error's traceback refers to this frame, which would delay the finalizer.
             try:
-                return function(*arguments)
+                try:
+                    return function(*arguments)
+                except BaseException as error:
+                    return failure(partial(set_error, type(error), error))  # type: ignore[no-any-return]
             except BaseException as error:
-                # Not stored in a variable: the error's traceback refers to this frame, which would delay the
-                # finalizer.
                 return failure(partial(set_error, type(error), error))  # type: ignore[no-any-return]
 
-        return immortal(ctypes.CFUNCTYPE(result, *parameters)(served))
+        whole: Any = covered(served)  # type: ignore[arg-type]
+        return immortal(ctypes.CFUNCTYPE(result, *parameters)(whole))
 
     return make
 

@@ -287,19 +287,18 @@ _layouts: Remembered[tuple[Any, ...], tuple[bytes, object]] = Remembered(1000)
 
 
 def buffer_at(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, readonly: bool, obj: int
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, readonly: bool
 ) -> tuple[bytes, object]:
     """Return a Py_buffer for C code, and the object that keeps its shape, its strides and its format alive.
 
     address   of the first element, or of any readable byte if there are no elements
-    obj       the id of the object that keeps the memory alive
     """
     key = shape, strides, id(dtype), readonly
     try:
         rest, kept = _layouts.answers[key]
     except KeyError:
         rest, kept = _new_layout(key, dtype)
-    return _begin(address, obj) + rest, kept
+    return _begin(address, 0) + rest, kept
 
 
 def _new_layout(key: tuple[Any, ...], dtype: DType) -> tuple[bytes, object]:

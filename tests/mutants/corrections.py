@@ -2206,10 +2206,7 @@ CORRECTIONS = [
         "the obj of a memoryview exports a buffer that can be written",
         "interpreter/buffer_type.py",
         old="    _retain(owner)",
-        new=(
-            "    other = one\n    _retain(other)\n"
-            "    one = exporter(copy, source=struct[:8] + id(other).to_bytes(8, 'little') + struct[16:])"
-        ),
+        new="    owner = bytearray(100)\n    owned = id(owner)\n    _retain(owner)",
         test="null/test_view_lifetime.py::test_no_way_round_a_memoryview_writes_read_only_memory",
     ),
     Correction(
@@ -2224,8 +2221,8 @@ CORRECTIONS = [
         "readonly_by_memoryview_obj",
         "every buffer is writable",
         "arrays/exporting.py",
-        old="dtype, where.readonly, id(held))",
-        new="dtype, False, id(held))",
+        old="dtype, where.readonly)",
+        new="dtype, False)",
         test="null/test_view_lifetime.py::test_no_way_round_a_memoryview_writes_read_only_memory",
     ),
     # -- interrupts
@@ -9537,6 +9534,40 @@ CORRECTIONS = [
         old="                uses[register.index] |= _STORED\n",
         new="                pass\n",
         test="emulator/test_ptx_opcodes.py::test_a_moved_float_keeps_every_bit",
+    ),
+    Correction(
+        "a thirteenth attack",
+        "an interrupt while a C library takes a tensor by the exchange table gives it an undefined one",
+        "interpreter/callback.py",
+        old="        whole: Any = covered(served)  # type: ignore[arg-type]\n",
+        new="        whole: Any = served\n",
+        test="null/test_dlpack_callback.py::test_a_function_that_may_raise_returns_no_undefined_value",
+    ),
+    Correction(
+        "a thirteenth attack",
+        "pyarrow ends the process when an interrupt comes while it drops arrays of ours",
+        "arrays/arrow_export.py",
+        old="callback(release, is_certain=True)",
+        new="callback(release)",
+        test="null/test_dlpack_callback.py::test_a_struct_of_arrow_is_released_whatever_a_signal_handler_raises",
+    ),
+    Correction(
+        "a thirteenth attack",
+        "a function that must be called is not if an interrupt comes first while an exception is pending",
+        "interpreter/callback.py",
+        old="            if is_certain:\n                function(self.args[-1])\n            raise\n",
+        new="            raise\n",
+        test=(
+            "null/test_dlpack_callback.py::test_a_signal_that_arrives_before_the_callback_takes_no_exception_away[True]"
+        ),
+    ),
+    Correction(
+        "a thirteenth attack",
+        "the layout of memoryviews is believed where it is not known",
+        "interpreter/buffer_type.py",
+        old="    if not _KNOWN:\n",
+        new="    if False:\n",
+        test="null/test_protocol_buffer.py::test_6_17_memoryviews_of_another_layout_are_refused",
     ),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import array
 import ctypes
 import functools
 import gc
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.skipif(
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 _bare = _api["PyCapsule_New"]
 _bare.restype, _bare.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+_pointer_of = _api["PyCapsule_GetPointer"]
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
 class Makers:
@@ -211,29 +214,62 @@ def test_threads_collections_and_exceptions_at_once():
     assert len(dlpack.outstanding) == before
 
 
-def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monkeypatch):
-    """The handler runs at the next Python instruction, which may be in our function, and raises there."""
-    unraisable, got = [], []
-    monkeypatch.setattr(sys, "unraisablehook", lambda about: unraisable.append(about.exc_type))
+class Interrupted(BaseException):
+    pass
 
-    class Interrupted(BaseException):
-        pass
+
+def interrupted(steps):
+    """Make a call while a signal waits, whose handler raises at the next Python instruction: none is between the two.
+
+    steps   a list of the call, so that nothing else keeps its arguments
+    """
 
     def handler(*_):
         raise Interrupted
 
-    address = callback_module.callback(got.append)
+    steps[:] = [None, *steps, _thread.interrupt_main]
     was = signal.signal(signal.SIGINT, handler)
     try:
-        for _ in range(20):
-            steps = [functools.partial(operator.neg, _bare(1, None, address)), _thread.interrupt_main]
-            with pytest.raises(TypeError, match="bad operand"):
-                list(
-                    map(operator.methodcaller("__call__"), iter(steps.pop, None))
-                )  # no Python instruction is between the two
+        return list(map(operator.methodcaller("__call__"), iter(steps.pop, None)))
     finally:
         signal.signal(signal.SIGINT, was)
+
+
+@pytest.mark.parametrize("is_certain", [False, True])
+def test_a_signal_that_arrives_before_the_callback_takes_no_exception_away(monkeypatch, is_certain):
+    """The handler runs at the next Python instruction, which may be in our function, and raises there."""
+    unraisable, got = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: unraisable.append(about.exc_type))
+    address = callback_module.callback(got.append, is_certain)
+    for _ in range(20):
+        with pytest.raises(TypeError, match="bad operand"):
+            interrupted([functools.partial(operator.neg, _bare(1, None, address))])
     assert len(got) + len(unraisable) >= 20 and set(unraisable) <= {Interrupted}
+    assert len(got) >= 20 or not is_certain
+
+
+def test_a_struct_of_arrow_is_released_whatever_a_signal_handler_raises(monkeypatch):
+    """pyarrow ends the process otherwise."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda about: None)
+    arrow_export = module("arrays.arrow_export")
+    for _ in range(20):
+        capsules = rawcuda.view(array.array("i", [1, 2])).__arrow_c_array__()
+        address = _pointer_of(capsules[1], b"arrow_array")
+        struct = arrow_export._Array.from_address(address)
+        release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(struct.release)
+        interrupted([functools.partial(release, address)])
+        assert not struct.release
+
+
+def test_a_function_that_may_raise_returns_no_undefined_value():
+    """From Python 3.11 on, signal handlers run before its first statement; ctypes returned what was in memory."""
+    place = _pointer_of(type(rawcuda.view(b"")).__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+    function = dlpack.DLPackExchangeAPI.from_address(place).managed_tensor_from_py_object_no_sync
+    call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(function)
+    out = ctypes.c_size_t()
+    for _ in range(20):
+        with pytest.raises(Interrupted):
+            interrupted([functools.partial(call, rawcuda.view(b"abc"), ctypes.addressof(out))])
 
 
 def test_collections_at_every_allocation(monkeypatch):

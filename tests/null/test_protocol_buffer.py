@@ -439,6 +439,43 @@ def test_6_17_many_memoryviews_leave_nothing():
     assert after[:2] == before[:2] and after[2] - before[2] < 20
 
 
+def test_6_17_near_the_recursion_limit_there_is_a_memoryview_or_an_error(python):
+    """A callback that Python could not enter left the buffer as it was: of memory that had been freed."""
+    code = """
+        import pickle, sys
+        from tests.subject import rawcuda
+
+        data = bytes(range(64))
+        a = rawcuda.view(bytearray(data))
+        assert bytes(a.memoryview()) == data == pickle.loads(pickle.dumps(a, 5)).tobytes()
+
+        def at(depth, call):
+            return call() if not depth else at(depth - 1, call)
+
+        right = 0
+        sys.setrecursionlimit(400)
+        for call in (a.memoryview, lambda: pickle.dumps(a, 5)):
+            for depth in range(300, 400):
+                many = [memoryview(bytearray(b"another's" * 9)) for _ in range(300)]
+                del many
+                try:
+                    made = at(depth, call)
+                except RecursionError:
+                    continue
+                assert (bytes(made) if type(made) is memoryview else pickle.loads(made).tobytes()) == data
+                right += 1
+        print(0 < right < 200)
+    """
+    result = python(code, check=True)
+    assert result.stdout == "True\n" and not result.stderr
+
+
+def test_6_17_memoryviews_of_another_layout_are_refused(monkeypatch):
+    monkeypatch.setattr(module("interpreter.buffer_type"), "_KNOWN", False)
+    with pytest.raises(BufferError, match="is not known: read the elements with tolist"):
+        view(bytearray(4)).memoryview()
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is new in Python 3.12")
 def test_6_17_python_3_12_asks_for_the_buffer_itself():
     v = view(bytearray(range(6)))

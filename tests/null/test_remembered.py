@@ -54,7 +54,6 @@ REGISTERS = {
     "Point.things Point.recording",
     "gpu.streams.stream": "_keepers",
     "gpu.core.host_functions": "_calls _graph_calls _forever _origins _thunk _addresses",
-    "interpreter.buffer_type": "_made",
     "interpreter.callback": "_kinds",
     "ownership": "calling serving tokens dropped forked",
     "interpreter.cpython": "_in_children _locks watched",

@@ -18,10 +18,11 @@ import sys
 import threading
 import time
 
+from ...interpreter.covering import covered
 from ..emulated_library import shared
 from ..interface.abis import form_of
 from ..interface.thunks import ENTRIES, keep_for_ever
-from ..machine.recovery import answer, covered, is_outside, undivided
+from ..machine.recovery import answer, is_outside, undivided
 from . import symbol_table as layout
 from .journal import Journal, create
 from .stand_in_libraries import LIBRARIES

@@ -27,9 +27,10 @@ import threading
 from functools import partial
 
 from ...headers import cuda_h
+from ...interpreter.covering import covered
 from ..machine.codes import DEINITIALIZED, NAMES, NOT_INITIALIZED, NOT_PERMITTED, Refused
 from ..machine.native_threads import are_others
-from ..machine.recovery import answer, covered, tell
+from ..machine.recovery import answer, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 
+from ...interpreter.covering import covered
 from ..interface.thunks import keep_for_ever
 from ..machine.codes import NOT_SUPPORTED, Refused
-from ..machine.recovery import answer, covered
+from ..machine.recovery import answer
 from ..machine.space import say
 from . import (  # noqa: F401  # they declare their functions
     runtime_arrays,
