@@ -261,6 +261,11 @@ WAYS = {
     "guards": (
         "mov.u32 %r2, 9;\nsetp.gt.u32 %p1, %r1, 20;\n@%p1 add.u32 %r2, %r1, 1;\n@!%p1 ld.global.u32 %r2, [%d2+4];"
     ),
+    "a guard that is written": (
+        "setp.gt.u32 %p1, %r1, 20;\nsetp.gt.u32 %p2, %r1, 50;\n@%p1 setp.gt.u32 %p1|%p2, %r1, 40;\n"
+        "@!%p2 setp.gt.u32 %p3|%p2, %r1, 10;\nselp.u32 %r2, 5, 3, %p1;\n@%p2 add.u32 %r2, %r2, 10;"
+    ),
+    "a constant that is a NaN": "mov.f32 %r2, 0f7fc00000;\nadd.u32 %r2, %r2, %r1;",
     "threads that leave": "setp.gt.u32 %p1, %r1, 40;\n@%p1 ret;\nadd.u32 %r2, %r1, 100;",
     "a barrier": (
         ".shared .align 4 .b8 s[1024];\nmov.u32 %r3, s;\nshl.b32 %r4, %r1, 2;\nadd.u32 %r4, %r3, %r4;\n"

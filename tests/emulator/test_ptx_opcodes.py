@@ -1033,6 +1033,39 @@ def test_a_moved_float_keeps_every_bit() -> None:
     assert out.values()[0] == 0x7F812345
 
 
+PASSED = {  # ways from %f1 to %f2, through a function of floats
+    "a float through it": "call (%f2), passed, (%f1);",
+    "an integer through it": "mov.b32 %r1, %f1; call (%r2), passed, (%r1); mov.b32 %f2, %r2;",
+}
+PASSED_BY = ".func (.reg .f32 b) passed(.reg .f32 a) { mov.f32 b, a; ret; }\n"
+
+
+@pytest.mark.parametrize("way", PASSED)
+def test_floats_that_are_passed_keep_their_bits(way: str) -> None:
+    """The NaN became 0x7fffffff, though no arithmetic had made it."""
+    body = (
+        "ld.global.f32 %f1, [%out+4]; mov.f32 %f2, 0f3F800000; add.f32 %f2, %f2, %f2; st.global.f32 [%out+8], %f2;\n"
+        f"{PASSED[way]}\nst.global.f32 [%out], %f2; add.f32 %f4, %f1, %f2; st.global.f32 [%out+12], %f4;"
+    )
+    here = Machine(kernel(body, before=PASSED_BY))
+    out = here.buffer("I", [0, 0xFFC12345, 0, 0])
+    here.run("k", out)
+    assert out.values() == [0xFFC12345, 0xFFC12345, 0x40000000, 0x7FFFFFFF]
+
+
+def test_a_result_that_is_read_as_a_float_keeps_its_bits() -> None:
+    """A signalling NaN became a quiet one in the register of a result or of a parameter."""
+    called = (
+        ".func (.reg .b32 b, .reg .b32 c) called(.reg .b32 a) { .reg .f32 x; .reg .b32 y; .reg .b64 z;\n"
+        "add.f32 x, a, a; mov.b64 z, {a, a}; mov.b64 {c, y}, z; mov.b32 b, a; add.f32 x, b, c; ret; }\n"
+    )
+    body = "ld.global.b32 %r1, [%out]; call (%r2, %r3), called, (%r1); st.global.v2.b32 [%out+8], {%r2, %r3};"
+    here = Machine(kernel(body, before=called))
+    out = here.buffer("I", [0xFF812345, 0, 0, 0])
+    here.run("k", out)
+    assert out.values() == [0xFF812345, 0, 0xFF812345, 0xFF812345]
+
+
 NEWEST = ".version 8.8\n.target sm_100\n.address_size 64\n"
 
 

@@ -206,9 +206,9 @@ GAPS: tuple[tuple[str, str], ...] = (
         "results that were not compared with a GPU",
         "which of two bad arguments is refused first; cuMemFree(0) returns 1; an allocation of zero bytes in stream "
         "order returns a null pointer; a signalling NaN, or an integer with its bits, that is loaded into a register "
-        "to which the kernel also writes the result of float arithmetic, or that an atomic addition of floats returns, "
-        "becomes a quiet one, if few threads are launched; which of two NaNs an operation on float64 returns; zero "
-        "bytes may be copied between any pointers; "
+        "to which the kernel also writes the result of float arithmetic, that an atomic addition of floats returns, or "
+        "that is a parameter of type f32 of a function, becomes a quiet one, if few threads are launched; which of two "
+        "NaNs an operation on float64 returns; zero bytes may be copied between any pointers; "
         "a call that names a stream or an event still needs a current context; a context that was reset after a "
         "sticky error can be used again; prefetches and discards of managed memory can be captured, and are then nodes "
         "of the type of batches of memory operations; an update may give a node of an executable graph memory of a "

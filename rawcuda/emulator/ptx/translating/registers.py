@@ -119,6 +119,10 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
             index = above[index]
         return index
 
+    for register in function.parameter_registers:
+        uses[register.index] |= _LOADED
+    for register in function.return_registers:
+        uses[register.index] |= _STORED
     for instruction, shape in judged:
         _note_uses(uses, instruction, shape)
         moved = _moved(instruction, shape)

@@ -486,7 +486,7 @@ class Tracker(Writer):
         marks = [self._place_of(self.slot(variable)) for variable in function.returns]
         marks += [f"U[{register.index}]" for register in function.return_registers]
         results = [self.slot(variable) for variable in function.returns]
-        results += [self.register(register, register.type) for register in function.return_registers]
+        results += [self.kept(register, register.type) for register in function.return_registers]
         self.put(f"u = ({', '.join(marks)},)")
         self.put("if any(u):")
         self.indent += 1

@@ -621,7 +621,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         for register in function.parameter_registers:
             held = self.holds_float[register.index]
             if register.type in FLOAT_TYPES and not held:
-                texts.append(f"{register.python} = bits_of_{BITS[register.type]}({register.python})")
+                way = "copied_bits_of_32" if register.type == "f32" else "bits_of_64"
+                texts.append(f"{register.python} = {way}({register.python})")
             elif held and register.type not in FLOAT_TYPES:
                 texts.append(f"{register.python} = float_of_{BITS[register.type]}({register.python})")
         if self.uses_carry:

@@ -107,7 +107,7 @@ class ControlEmitter(ConvertEmitter):
         elif self.nests:
             self.put("T.depth -= 1")
         results = [self.slot(variable) for variable in function.returns]
-        results += [self.register(register, register.type) for register in function.return_registers]
+        results += [self.kept(register, register.type) for register in function.return_registers]
         if not results:
             self.put("return")
         elif len(results) == 1:
@@ -288,7 +288,7 @@ class ControlEmitter(ConvertEmitter):
             elif isinstance(result, Register):
                 type = shape.type
                 self._same_element(result, shape)
-                self.assign(result, type if type in (*FLOAT_TYPES, "pred") else f"b{BITS[type]}", name)
+                self.assign(result, type if type in (*FLOAT_TYPES, "pred") else f"b{BITS[type]}", name, kept=True)
             else:
                 raise self.reject("Result register required for instruction 'call'")
 

@@ -8,7 +8,7 @@ Read next    write_small.py
 
 from __future__ import annotations
 
-from ...reading.syntax import BITS, Float, Int, Pair, Register, Sink, Special, Symbol, Vector
+from ...reading.syntax import BITS, Int, Pair, Register, Sink, Special, Symbol, Vector
 from ...translating.emitting.emit import FLOAT_TYPES
 from .value_graph import Unsuited
 from .write_values import BaseWriter, kind_of, width_of
@@ -70,11 +70,8 @@ class Moves(BaseWriter):
         elif isinstance(source, Symbol):
             self.assign(target, f"b{BITS[type]}", self.value(source, f"b{BITS[type]}"), True)
         else:
-            if isinstance(source, (Int, Float)) and type in FLOAT_TYPES:
-                plain = type
-            else:
-                plain = self.carried(target, type)
-            self.assign(target, plain, self.moved(target, source, plain), True, True)
+            type = self.carried(target, type)
+            self.assign(target, type, self.moved(target, source, type), True, True)
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
         """Write a selection by a predicate."""

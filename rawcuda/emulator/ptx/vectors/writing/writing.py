@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 
-from ...reading.syntax import BITS, Register
+from ...reading.syntax import BITS, Pair, Register
 from ...translating.registers import never_written, with_branches
 from .accesses import Accesses
 from .value_graph import WAITING, WARP, Unsuited, started, touched
@@ -121,6 +121,9 @@ class Writer(Accesses):
             self.guard = f"r{self.place(instruction.guard)}"
             if instruction.negated:
                 self.guard = f"~{self.guard}"
+            if instruction.operands and isinstance(instruction.operands[0], Pair):  # whose first half may be the guard
+                self.put(f"guard = {self.guard}")
+                self.guard = "guard"
         if shape.result[0] != "!":
             self.general(instruction, shape)
             return
