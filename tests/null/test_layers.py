@@ -141,7 +141,7 @@ def refusal(name: str, entered: Import) -> str:
     if target == "":  # the tools are users of the package, and show its version
         return "" if side(name) in ("tools", "__main__") else "a module does not import the package that contains it"
     if side(name) == "emulator" and side(target) != "emulator":
-        allowed = ["headers.behaviour", "headers.cuda_h", "errors", "images.containers"]
+        allowed = ["headers.behaviour", "headers.cuda_h", "errors", "images.containers", "interpreter.covering"]
         allowed += ["images.mangled", "compiler.declarations"]  # its reports name parameters as the source does
         if name.startswith("emulator.impersonating."):  # it passes calls on to the real compilers
             allowed += ["locate", "compiler.nvrtc", "headers.nvrtc_h", "headers.nvjitlink_h"]
@@ -242,10 +242,11 @@ def test_source_is_executed_in_one_place_outside_the_emulator() -> None:
 
 
 def test_no_function_is_made_from_parts_outside_the_emulator() -> None:
+    """Except for those that C code calls: nothing else keeps a signal handler from ending them without a result."""
     wrong = [
         f"{PATHS[name]}:{node.lineno}: {ast.unparse(node)}"
         for name, tree in trees().items()
-        if not name.startswith("emulator")
+        if not name.startswith("emulator") and name != "interpreter.covering"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and (

@@ -21,7 +21,7 @@ from tests.subject import CHECKOUT, FOLDER, NAME, rawcuda
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="only the original is packaged")
 
-MOST_BYTES = 1_448_000  # docs/performance.md says what weighs how much
+MOST_BYTES = 1_450_000  # docs/performance.md says what weighs how much
 DEMO = ["-m", "rawcuda", "demo"]
 EMULATOR = {"RAWCUDA_DRIVER": "emulator"}
 METADATA = configparser.ConfigParser()

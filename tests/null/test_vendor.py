@@ -109,7 +109,7 @@ def test_a_part_has_its_own_files_unchanged(told: Told, tmp_path: Path, name: st
     manifest, changed = copied.pop("VENDORED.txt").decode(), set[str]()
     made = {path for path in copied if copied[path] != whole.get(path)}
     if name == "dlpack":
-        assert made == {"__init__.py"} and copied["__init__.py"] == whole["dlpack.py"] and len(copied) <= 6
+        assert made == {"__init__.py"} and copied["__init__.py"] == whole["dlpack.py"] and len(copied) <= 7
     else:
         stand_ins = {path for path in copied if b"was left out of this copy" in copied[path] and path in made}
         changed = made - stand_ins - {"__init__.py"}
@@ -404,7 +404,7 @@ def test_help_in_the_part_gpu_is_that_of_the_whole(told: Told, python: Python, t
 
 # the largest size of each part as a zip, in bytes, so that a large increase is noticed; 56,000 bytes of "driver" are
 # the text of the whole of cuda.h with its reader, 7,000 the types of its functions; docs/performance.md has "gpu"
-MOST_ZIPPED = {"gpu": 315_000, "view": 171_000, "driver": 119_000, "compiler": 95_500, "dlpack": 26_000}
+MOST_ZIPPED = {"gpu": 316_000, "view": 172_500, "driver": 119_000, "compiler": 95_500, "dlpack": 27_500}
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -510,7 +510,7 @@ def test_an_unchanged_copy_is_replaced(told: Told, tmp_path: Path) -> None:
     copy = tmp_path / "taken"
     told(copy)
     told(copy, "--only", "dlpack")
-    assert len(files_of(copy)) <= 7
+    assert len(files_of(copy)) <= 8
     assert os.listdir(tmp_path) == ["taken"]
 
 
