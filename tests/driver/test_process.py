@@ -359,10 +359,7 @@ def test_host_views_in_a_subinterpreter_work_or_are_refused(python):
                 del capsule, again
                 capsule = view.__dlpack__(max_version=version)
                 del capsule
-            try:
-                view.memoryview()
-            except BufferError as error:
-                print(error, flush=True)
+            assert view.memoryview().tolist() == view.tolist()
         for use in (lambda: rawcuda.use("emulator"), lambda: rawcuda.Device(0)):
             try:
                 use()
@@ -373,8 +370,7 @@ def test_host_views_in_a_subinterpreter_work_or_are_refused(python):
         interpreters.run_string(interpreters.create(), textwrap.dedent(code))
     """)
     said = result.stdout + result.stderr
-    assert "the end" in said and said.count("read the elements with tolist()") == 2, said
-    assert said.count("the driver works in the main interpreter only") == 2, said
+    assert "the end" in said and said.count("the driver works in the main interpreter only") == 2, said
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -61,7 +61,8 @@ def test_dlpack_alone_is_few_files(python):
     )
     assert (
         result.stdout
-        == "['dlpack', 'errors', 'interpreter', 'interpreter.callback', 'interpreter.cpython', 'tracing']\n"
+        == "['dlpack', 'errors', 'interpreter', 'interpreter.callback', 'interpreter.covering', 'interpreter.cpython', "
+        "'tracing']\n"
     ), (result.stdout, result.stderr)
 
 
